@@ -19,11 +19,6 @@ using analysis::InvalidArgument;
 constexpr int kMaxEdge = 4096;
 constexpr int kMaxClasses = 1 << 20;
 
-[[noreturn]] void Refuse(const Stage& stage, std::string_view what, std::string_view got,
-                         std::string_view accepted) {
-  throw InvalidArgument(stage.name + "." + std::string(what), got, accepted);
-}
-
 std::string Kinds(std::span<const LayerKind> kinds) {
   std::vector<std::string_view> names;
   for (const LayerKind kind : kinds) names.push_back(TraitsOf(kind).name);
@@ -37,14 +32,13 @@ bool IsSequence(const FeatureShape& shape, int channels) {
 // A layer with one before it in the same stage.
 void CheckFollows(const Stage& stage, const Layer& before, const Layer& layer) {
   const LayerTraits& traits = TraitsOf(layer.kind);
-  if (std::find(traits.follows.begin(), traits.follows.end(), before.kind) !=
-      traits.follows.end()) {
-    return;
-  }
-  Refuse(stage, "layers", fmt::format("{} after {}", traits.name, TraitsOf(before.kind).name),
-         traits.follows.empty()
-             ? fmt::format("{} as the first layer of a stage", traits.name)
-             : fmt::format("{} first, or after {}", traits.name, Kinds(traits.follows)));
+  const bool follows =
+      std::find(traits.follows.begin(), traits.follows.end(), before.kind) != traits.follows.end();
+  RefuseIf(!follows, stage.name + ".layers",
+           fmt::format("{} after {}", traits.name, TraitsOf(before.kind).name),
+           traits.follows.empty()
+               ? fmt::format("{} as the first layer of a stage", traits.name)
+               : fmt::format("{} first, or after {}", traits.name, Kinds(traits.follows)));
 }
 
 void CheckFields(const Stage& stage, const Layer& layer) {
@@ -59,9 +53,10 @@ void CheckFields(const Stage& stage, const Layer& layer) {
         },
         field.member);
     const bool is_flag = std::holds_alternative<bool Layer::*>(field.member);
-    if (is_flag || (value >= field.low && value <= field.high)) continue;
-    Refuse(stage, field.name, analysis::ToText(value),
-           fmt::format("from {} to {}", analysis::ToText(field.low), analysis::ToText(field.high)));
+    const bool is_in_range = value >= field.low && value <= field.high;
+    RefuseIf(
+        !is_flag && !is_in_range, fmt::format("{}.{}", stage.name, field.name), value,
+        fmt::format("from {} to {}", analysis::ToText(field.low), analysis::ToText(field.high)));
   }
 }
 
@@ -69,10 +64,9 @@ void SetOutput(const Stage& stage, Layer& layer) {
   const LayerTraits& traits = TraitsOf(layer.kind);
   const FeatureShape& in = layer.input;
   layer.output = traits.output == nullptr ? in : traits.output(layer);
-  if (layer.output.channels < 1 || layer.output.height < 1 || layer.output.width < 1) {
-    Refuse(stage, "kernel", std::to_string(layer.kernel),
+  RefuseIf(layer.output.channels < 1 || layer.output.height < 1 || layer.output.width < 1,
+           stage.name + ".kernel", layer.kernel,
            fmt::format("at most the edges of its input {} with its padding", ToText(in)));
-  }
   // Products of a layer fit into 64 bits.
   constexpr double kMostProducts = 1e17;
   const std::int64_t read = layer.kind == LayerKind::kLinear      ? in.elements()
@@ -81,21 +75,16 @@ void SetOutput(const Stage& stage, Layer& layer) {
   const double products = static_cast<double>(layer.output.elements()) *
                           static_cast<double>(layer.kernel) * layer.kernel *
                           static_cast<double>(read);
-  if (products > kMostProducts) {
-    Refuse(stage, "layers", ToText(in) + " to " + ToText(layer.output), "a smaller layer");
-  }
-  if (layer.kind == LayerKind::kMaxPool && layer.padding >= layer.kernel) {
-    Refuse(stage, "padding", std::to_string(layer.padding), "less than the kernel");
-  }
-  if (layer.kind == LayerKind::kAttention && in.channels % (3 * layer.heads) != 0) {
-    Refuse(stage, "heads", std::to_string(layer.heads),
+  RefuseIf(products > kMostProducts, stage.name + ".layers",
+           ToText(in) + " to " + ToText(layer.output), "a smaller layer");
+  RefuseIf(layer.kind == LayerKind::kMaxPool && layer.padding >= layer.kernel,
+           stage.name + ".padding", layer.padding, "less than the kernel");
+  RefuseIf(layer.kind == LayerKind::kAttention && in.channels % (3 * layer.heads) != 0,
+           stage.name + ".heads", layer.heads,
            fmt::format("a number of heads that share queries, keys and values, {} channels",
                        in.channels));
-  }
-  if (in.channels % layer.groups != 0) {
-    Refuse(stage, "groups", std::to_string(layer.groups),
+  RefuseIf(in.channels % layer.groups != 0, stage.name + ".groups", layer.groups,
            fmt::format("a divisor of the {} channels of {}", in.channels, layer.name));
-  }
 }
 
 void CheckSum(const Stage& stage, const FeatureShape& second) {
@@ -106,9 +95,9 @@ void CheckSum(const Stage& stage, const FeatureShape& second) {
                          ? second == sum
                          : second.channels <= sum.channels && kept(second.height) == sum.height &&
                                kept(second.width) == sum.width;
-  if (meets && stage.inputs[0] != stage.inputs[1]) return;
-  Refuse(stage, "inputs", ToText(sum) + " and " + ToText(second),
-         "two values of one shape; with a stride, every pixel at it of the second one");
+  RefuseIf(!meets || stage.inputs[0] == stage.inputs[1], stage.name + ".inputs",
+           ToText(sum) + " and " + ToText(second),
+           "two values of one shape; with a stride, every pixel at it of the second one");
 }
 
 bool IsRowsOfEmbedding(const Network& network, int value) {
@@ -123,10 +112,10 @@ FeatureShape SecondShape(const Stage& stage) {
   if (first.kind == LayerKind::kEmbedding) return {first.output.channels, first.vocabulary, 1};
   const LayerKind last = stage.layers.back().kind;
   if (stage.layers.size() > 1 && last != LayerKind::kRelu) return stage.layers.back().input;
-  Refuse(stage, "outputs", fmt::format("2 of {}", TraitsOf(last).name),
-         "1; a second one is the rows of a stage's embedding, or what a convolution or a layer on "
-         "tokens "
-         "behind another layer reads");
+  throw InvalidArgument(
+      stage.name + ".outputs", fmt::format("2 of {}", TraitsOf(last).name),
+      "1; a second one is the rows of a stage's embedding, or what a convolution or a layer on "
+      "tokens behind another layer reads");
 }
 
 }  // namespace
@@ -155,33 +144,30 @@ int NetworkBuilder::AddValue(const FeatureShape& shape, Stage& stage) {
 }
 
 int NetworkBuilder::Add(Stage stage, int* second) {
-  if (stage.layers.empty()) Refuse(stage, "layers", "none", "at least one");
+  RefuseIf(stage.layers.empty(), stage.name + ".layers", "none", "at least one");
   for (const Layer& layer : stage.layers) CheckFields(stage, layer);
   const bool after_loss =
       next_stage() > 0 && network_.stages.back().layers.back().kind == LayerKind::kLoss;
-  if (after_loss) Refuse(stage, "layers", "a stage behind the loss", "the loss as the last stage");
-  const int inputs = TraitsOf(stage.layers.front().kind).inputs;
-  if (std::ssize(stage.inputs) != inputs) {
-    Refuse(stage, "inputs", std::to_string(stage.inputs.size()),
-           fmt::format("{} with {}", inputs, TraitsOf(stage.layers.front().kind).name));
-  }
+  RefuseIf(after_loss, stage.name + ".layers", "a stage behind the loss",
+           "the loss as the last stage");
+  const LayerTraits& first = TraitsOf(stage.layers.front().kind);
+  RefuseIf(std::ssize(stage.inputs) != first.inputs, stage.name + ".inputs", stage.inputs.size(),
+           fmt::format("{} with {}", first.inputs, first.name));
   for (std::size_t i = 0; i < stage.layers.size(); ++i) {
     Layer& layer = stage.layers[i];
     if (i > 0) CheckFollows(stage, stage.layers[i - 1], layer);
     layer.input = i > 0 ? stage.layers[i - 1].output : shape(stage.inputs[0]);
     if (layer.kind == LayerKind::kEmbedding) {
-      if (stage.inputs[0] != 0 || !IsSequence(layer.input, 1)) {
-        Refuse(stage, "inputs", ToText(layer.input), "the network's input, 1xTOKENSx1");
-      }
+      RefuseIf(stage.inputs[0] != 0 || !IsSequence(layer.input, 1), stage.name + ".inputs",
+               ToText(layer.input), "the network's input, 1xTOKENSx1");
       layer.vocabulary = network_.classes;
     }
     if (layer.kind == LayerKind::kTiedLinear) {
       const FeatureShape& rows = shape(stage.inputs[1]);
       const bool fits = IsSequence(rows, layer.input.channels);
-      if (!fits || !IsRowsOfEmbedding(network_, stage.inputs[1]) || layer.input.width != 1) {
-        Refuse(stage, "inputs", ToText(layer.input) + " and " + ToText(rows),
+      RefuseIf(!fits || !IsRowsOfEmbedding(network_, stage.inputs[1]) || layer.input.width != 1,
+               stage.name + ".inputs", ToText(layer.input) + " and " + ToText(rows),
                "tokens, and the rows of an embedding of their width");
-      }
       layer.vocabulary = rows.height;
     }
     SetOutput(stage, layer);
@@ -191,16 +177,16 @@ int NetworkBuilder::Add(Stage stage, int* second) {
   for (const int input : stage.inputs) network_.values[input].consumers.push_back(next_stage());
   stage.outputs.clear();
   int value = -1;
-  if (last.kind != LayerKind::kLoss) {
+  if (last.kind == LayerKind::kLoss) {
+    const FeatureShape scores{network_.classes, 1, 1};
+    const FeatureShape of_tokens{network_.classes, network_.input.height, 1};
+    const bool fits =
+        last.input == scores || (IsSequence(network_.input, 1) && last.input == of_tokens);
+    RefuseIf(!fits, stage.name + ".inputs", ToText(last.input),
+             ToText(scores) + ", a number for each class");
+  } else {
     value = AddValue(last.output, stage);
     if (second != nullptr) *second = AddValue(SecondShape(stage), stage);
-  } else if (const bool fits =
-                 last.input == FeatureShape{network_.classes, 1, 1} ||
-                 (IsSequence(network_.input, 1) &&
-                  last.input == FeatureShape{network_.classes, network_.input.height, 1});
-             !fits) {
-    Refuse(stage, "inputs", ToText(last.input),
-           ToText({network_.classes, 1, 1}) + ", a number for each class");
   }
   network_.stages.push_back(std::move(stage));
   return value;
@@ -212,8 +198,8 @@ Network NetworkBuilder::Finish() {
   for (const Value& value : network_.values) {
     if (!value.consumers.empty()) continue;
     RefuseIf(value.producer < 0, "stages", "none that reads the input", "one");
-    Refuse(network_.stages[value.producer], "outputs", "a value that no stage reads",
-           "values that later stages read");
+    throw InvalidArgument(network_.stages[value.producer].name + ".outputs",
+                          "a value that no stage reads", "values that later stages read");
   }
   return std::move(network_);
 }
