@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "checks.h"
@@ -16,6 +17,7 @@ struct Node {
   double seconds = 0;
   int worker = -1;
   int boundary = -1;
+  std::int64_t offset = 0;  // of an action's micro-batch
 };
 
 struct Edge {
@@ -42,21 +44,15 @@ class EventGraph {
         result.busy_seconds[node.worker] += node.seconds;
       }
     }
-    for (std::size_t w = 0; w < result.busy_seconds.size(); ++w) {
-      if (result.busy_seconds[w] > result.seconds) {
-        result.seconds = result.busy_seconds[w];
-        result.worker = static_cast<int>(w);
-      }
-    }
-    for (int b = 0; b + 1 < steady_.stages; ++b) {
-      const double busy =
-          times_.message_seconds(b) * static_cast<double>(steady_.microbatches_per_cycle);
-      if (busy > result.seconds && crosses_[b]) {
-        result.seconds = busy;
-        result.bottleneck = BottleneckKind::kLink;
-        result.boundary = b;
-        result.worker = -1;
-      }
+    const auto slowest = std::ranges::max_element(result.busy_seconds);
+    result.seconds = *slowest;
+    result.workers = {static_cast<int>(slowest - result.busy_seconds.begin())};
+    for (const Node& node : nodes_) {
+      const double busy = node.seconds * static_cast<double>(steady_.microbatches_per_cycle);
+      if (node.boundary < 0 || busy <= result.seconds) continue;
+      result.seconds = busy;
+      result.boundary = node.boundary;
+      result.workers.clear();
     }
     RefuseIf(result.seconds <= 0, "times", 0.0, "a cycle that takes time");
     Raise(result);
@@ -87,19 +83,15 @@ class EventGraph {
   void AddActions() {
     const std::int64_t m = steady_.microbatches_per_cycle;
     node_of_.assign(static_cast<std::size_t>(steady_.stages * 4 * m), -1);
-    offsets_.resize(node_of_.size());
-    worker_of_stage_.assign(static_cast<std::size_t>(steady_.stages), -1);
     for (std::size_t w = 0; w < steady_.workers.size(); ++w) {
       std::vector<std::int64_t> of_worker;
       for (const SteadyAction& action : steady_.workers[w]) {
-        const auto ordinal =
-            static_cast<std::size_t>(Ordinal(action.stage, action.kind, action.offset));
-        node_of_[ordinal] = static_cast<std::int32_t>(nodes_.size());
-        offsets_[ordinal] = action.offset;
-        const auto stage = static_cast<std::size_t>(action.stage);
-        worker_of_stage_[stage] = static_cast<int>(w);
-        of_worker.push_back(node_of_[ordinal]);
-        nodes_.push_back({times_.stages[stage].seconds(action.kind), static_cast<int>(w), -1});
+        const auto node = static_cast<std::int32_t>(nodes_.size());
+        node_of_[Ordinal(action.stage, action.kind, action.offset)] = node;
+        of_worker.push_back(node);
+        nodes_.push_back({.seconds = times_.stages[action.stage].seconds(action.kind),
+                          .worker = static_cast<int>(w),
+                          .offset = action.offset});
       }
       AddLoop(of_worker);
     }
@@ -107,7 +99,6 @@ class EventGraph {
 
   // The messages over each boundary, forwards and backwards, in the order of who sends them.
   void AddMessages() {
-    crosses_.assign(static_cast<std::size_t>(steady_.stages), false);
     for (const std::vector<SteadyAction>& actions : steady_.workers) {
       for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward}) {
         std::vector<std::vector<std::int64_t>> of_sender(static_cast<std::size_t>(steady_.stages));
@@ -123,29 +114,28 @@ class EventGraph {
 
   void AddMessage(const SteadyAction& action, int receiver, std::vector<std::int64_t>& messages) {
     const std::int64_t sender = node_of_[Ordinal(action.stage, action.kind, action.offset)];
-    const auto target = static_cast<std::size_t>(Ordinal(receiver, action.kind, action.offset));
-    const std::int64_t cycles = (action.offset - offsets_[target]) / steady_.microbatches_per_cycle;
-    if (worker_of_stage_[action.stage] == worker_of_stage_[receiver]) {
-      AddEdge(sender, node_of_[target], 0, cycles);
+    const std::int64_t target = node_of_[Ordinal(receiver, action.kind, action.offset)];
+    const std::int64_t cycles =
+        (action.offset - nodes_[target].offset) / steady_.microbatches_per_cycle;
+    if (nodes_[sender].worker == nodes_[target].worker) {
+      AddEdge(sender, target, 0, cycles);
       return;
     }
     const int boundary = std::min(action.stage, receiver);
-    crosses_[boundary] = true;
     const double seconds = times_.message_seconds(boundary);
     if (seconds == 0) {
-      AddEdge(sender, node_of_[target], times_.latency_seconds, cycles);
+      AddEdge(sender, target, times_.latency_seconds, cycles);
       return;
     }
     const auto message = static_cast<std::int64_t>(nodes_.size());
-    nodes_.push_back({seconds, -1, boundary});
+    nodes_.push_back({.seconds = seconds, .boundary = boundary});
     AddEdge(sender, message, 0, 0);
-    AddEdge(message, node_of_[target], times_.latency_seconds, cycles);
+    AddEdge(message, target, times_.latency_seconds, cycles);
     messages.push_back(message);
   }
 
   void SortEdges() {
-    std::stable_sort(edges_.begin(), edges_.end(),
-                     [](const Edge& a, const Edge& b) { return a.from < b.from; });
+    std::ranges::stable_sort(edges_, {}, &Edge::from);
     first_leaving_.assign(nodes_.size() + 1, 0);
     for (const Edge& edge : edges_) ++first_leaving_[static_cast<std::size_t>(edge.from) + 1];
     std::partial_sum(first_leaving_.begin(), first_leaving_.end(), first_leaving_.begin());
@@ -201,7 +191,8 @@ class EventGraph {
       }
     }
     std::size_t root = 0;
-    while (nodes_[root].worker != result.worker || nodes_[root].boundary != result.boundary) ++root;
+    const int worker = result.workers.empty() ? -1 : result.workers.front();
+    while (nodes_[root].worker != worker || nodes_[root].boundary != result.boundary) ++root;
     for (bool has_root = true;; has_root = FindRoot(result, root)) {
       if (has_root) Evaluate(root, result.seconds);
       if (!Improve(result.seconds)) return;
@@ -210,14 +201,14 @@ class EventGraph {
 
   // The starts that the policy means, where it leads from the root.
   void Evaluate(std::size_t root, double period) {
-    reached_.assign(1, root);
-    for (std::size_t done = 0; done < reached_.size(); ++done) {
-      const std::size_t node = reached_[done];
+    std::vector<std::size_t> reached = {root};
+    for (std::size_t done = 0; done < reached.size(); ++done) {
+      const std::size_t node = reached[done];
       for (std::size_t e = first_leaving_[node]; e < first_leaving_[node + 1]; ++e) {
         const auto to = static_cast<std::size_t>(edges_[e].to);
         if (policy_[to] != static_cast<std::int32_t>(e) || to == root) continue;
         starts_[to] = StartBy(edges_[e], period);
-        reached_.push_back(to);
+        reached.push_back(to);
       }
     }
   }
@@ -275,36 +266,26 @@ class EventGraph {
   }
 
   void Describe(std::size_t root, CycleTime& result) const {
-    std::vector<int> workers;
+    std::set<int> workers;
     int boundary = -1;
     std::size_t node = root;
     do {
-      if (nodes_[node].worker >= 0) workers.push_back(nodes_[node].worker);
+      if (nodes_[node].worker >= 0) workers.insert(nodes_[node].worker);
       if (nodes_[node].boundary >= 0) boundary = nodes_[node].boundary;
       node = static_cast<std::size_t>(edges_[policy_[node]].from);
     } while (node != root);
-    std::sort(workers.begin(), workers.end());
-    workers.erase(std::unique(workers.begin(), workers.end()), workers.end());
-    result.bottleneck = workers.empty()       ? BottleneckKind::kLink
-                        : workers.size() == 1 ? BottleneckKind::kWorker
-                                              : BottleneckKind::kCircuit;
     result.boundary = workers.empty() ? boundary : -1;
-    result.worker = workers.size() == 1 ? workers.front() : -1;
-    result.workers = workers.size() > 1 ? workers : std::vector<int>{};
+    result.workers.assign(workers.begin(), workers.end());
   }
 
   const SteadyState& steady_;
   const PipelineTimes& times_;
   std::vector<Node> nodes_;
   std::vector<Edge> edges_;
-  std::vector<std::int32_t> node_of_;  // by ordinal
-  std::vector<std::int64_t> offsets_;  // by ordinal
-  std::vector<int> worker_of_stage_;
-  std::vector<bool> crosses_;               // by boundary: whether its stages have two workers
+  std::vector<std::int32_t> node_of_;       // by ordinal
   std::vector<std::size_t> first_leaving_;  // by node, of its edges
   std::vector<double> starts_;
   std::vector<std::int32_t> policy_;  // by node, the edge that it waits for
-  std::vector<std::size_t> reached_;
 };
 
 }  // namespace

@@ -273,12 +273,12 @@ WholeRun RunToTheEnd(const Setting& setting, const SteadyState& steady, const Cy
 
 std::string BottleneckText(const Workload& workload, const std::vector<WorkerThroughput>& workers,
                            const CycleTime& cycle) {
-  if (cycle.bottleneck == BottleneckKind::kWorker) {
-    const WorkerThroughput& worker = workers[cycle.worker];
+  if (cycle.workers.size() == 1) {
+    const WorkerThroughput& worker = workers[cycle.workers.front()];
     return StagesText(workload, worker.first_stage, worker.end_stage) + ": " +
            std::string(Name(worker.bound));
   }
-  if (cycle.bottleneck == BottleneckKind::kLink) {
+  if (cycle.workers.empty()) {
     const int end = workers[cycle.boundary].end_stage;
     return "link from " + StagesText(workload, end - 1, end) + " to " +
            StagesText(workload, end, end + 1);

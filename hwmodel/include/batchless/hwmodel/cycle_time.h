@@ -29,16 +29,14 @@
 
 namespace batchless::hwmodel {
 
-enum class BottleneckKind : unsigned char { kWorker, kLink, kCircuit };
-
 struct CycleTime {
   double seconds = 0;  ///< of a cycle of microbatches_per_cycle micro-batches, on the average
   /// sum k of the slowest circuit: what a run repeats exactly.
   std::int64_t circuit_cycles = 1;
-  BottleneckKind bottleneck = BottleneckKind::kWorker;
-  int worker = -1;                        ///< of kWorker
-  int boundary = -1;                      ///< of kLink: between stages `boundary` and the next
-  std::vector<int> workers{};             ///< of kCircuit: those that it goes through, ascending
+  /// The bottleneck: workers that the slowest circuit goes through, ascending. Where there is none it is
+  /// the link between stages `boundary` and the next.
+  std::vector<int> workers{};
+  int boundary = -1;
   std::vector<double> busy_seconds{};     ///< (P), by worker, in a cycle
   std::int64_t microbatches_per_cycle{};  ///< as in the steady state
 };
@@ -56,4 +54,4 @@ CycleTime ComputeCycleTime(const SteadyState& steady, const PipelineTimes& times
 //   const SteadyState steady = FindSteadyState(PipelinedBackpropagation(3, 24));
 //   const CycleTime cycle = ComputeCycleTime(steady, times);
 //   CHECK(cycle.seconds == Approx(5.0 * static_cast<double>(cycle.microbatches_per_cycle)));
-//   CHECK(cycle.worker == 1);
+//   CHECK(cycle.workers == std::vector{1});
