@@ -48,16 +48,14 @@ class Partitioner {
         core_memory_(machine.core_memory_bytes()),
         summary_(summary) {
     const std::int64_t b = options.microbatch;
-    const Execution execution{.workload = workload,
-                              .machine = machine,
-                              .b = static_cast<double>(b),
-                              .launched = workers_ == 1 && machine.launch_seconds > 0,
-                              .measured = Measured(workload, machine, workers_)};
-    const auto parts = [&](Memory memory) {
-      return PartsOf(execution, WorkOf(execution, memory), 0, stages_);
-    };
-    if (machine.local_memory_bytes > 0) work_ = parts(Memory::kLocal);
-    if (machine.shared_memory_bytes > 0) shared_work_ = parts(Memory::kShared);
+    Execution execution{.workload = workload,
+                        .machine = machine,
+                        .b = static_cast<double>(b),
+                        .launched = workers_ == 1 && machine.launch_seconds > 0,
+                        .measured = Measured(workload, machine, workers_)};
+    SetWork(execution);
+    if (machine.local_memory_bytes > 0) work_ = PartsOf(execution, true, 0, stages_);
+    if (machine.shared_memory_bytes > 0) shared_work_ = PartsOf(execution, false, 0, stages_);
     if (work_.empty()) core_memory_ = 0;
     if (work_.empty()) work_ = shared_work_;
     for (int begin = 0; begin < stages_; ++begin) {

@@ -35,11 +35,6 @@ struct Setting : Execution {
   const ThroughputOptions& options;
   const ScheduleKind& kind;
   int workers = 1;
-  std::vector<StageWork> local_work{}, shared_work{};  // by stage; empty: no such memory
-
-  const std::vector<StageWork>& work(Memory memory) const {
-    return memory == Memory::kLocal ? local_work : shared_work;
-  }
 };
 
 // One way to lay the stages out. Workers in local memory have the cores that it takes.
@@ -115,11 +110,11 @@ Layout Improved(const Setting& setting, const ScheduleSummary& summary, Layout b
   const auto cores = static_cast<std::int64_t>(machine.cores);
   std::vector<std::int64_t> minimums(workers, 1);
   std::vector<std::vector<CoreWork>> parts(workers);
-  const auto place = [&](std::size_t g, Memory memory) {
+  const auto place = [&](std::size_t g, bool local) {
     WorkerThroughput& row = layout.workers[g];
-    parts[g] = PartsOf(setting, setting.work(memory), row.first_stage, row.end_stage);
-    row.in_local_memory = memory == Memory::kLocal;
-    if (row.in_local_memory) minimums[g] = CoresFor(machine, row.memory_bytes);
+    parts[g] = PartsOf(setting, local, row.first_stage, row.end_stage);
+    row.in_local_memory = local;
+    if (local) minimums[g] = CoresFor(machine, row.memory_bytes);
   };
   const auto consider = [&] {
     if (std::accumulate(minimums.begin(), minimums.end(), std::int64_t{0}) > cores) return false;
@@ -135,9 +130,7 @@ Layout Improved(const Setting& setting, const ScheduleSummary& summary, Layout b
     if (layout.seconds <= best.seconds * (1 + 1e-12)) best = layout;
     return true;
   };
-  for (std::size_t g = 0; g < workers; ++g) {
-    place(g, has_shared ? Memory::kShared : Memory::kLocal);
-  }
+  for (std::size_t g = 0; g < workers; ++g) place(g, !has_shared);
   if (!consider()) {
     // It does not fit, and takes the time that it would take.
     minimums.assign(workers, 1);
@@ -145,7 +138,7 @@ Layout Improved(const Setting& setting, const ScheduleSummary& summary, Layout b
   }
   if (!has_shared || !has_local) return best;
   for (const std::size_t g : order) {
-    place(g, Memory::kLocal);
+    place(g, true);
     traffic -= traffic_of[g];
     if (!consider()) break;
   }
@@ -157,13 +150,13 @@ Layout Improved(const Setting& setting, const ScheduleSummary& summary, Layout b
 Layout FastestLayout(const Setting& setting, const ScheduleSummary& summary) {
   const std::vector<int>& given = setting.options.group_ends;
   Layout best;
-  for (const Memory memory : {Memory::kLocal, Memory::kShared}) {
-    if (setting.work(memory).empty()) continue;
+  for (const bool local : {true, false}) {
+    if (setting.work(local).empty()) continue;
     if (!given.empty()) return Improved(setting, summary, best, given);
     std::vector<double> seconds;  // of each stage on one core
     seconds.reserve(setting.workload.stage_count());
     for (int s = 0; s < setting.workload.stage_count(); ++s) {
-      seconds.push_back(SecondsOn(PartsOf(setting, setting.work(memory), s, s + 1), 1));
+      seconds.push_back(SecondsOn(PartsOf(setting, local, s, s + 1), 1));
     }
     best = Improved(setting, summary, best, BalancedPartition(seconds, setting.workers));
   }
@@ -184,19 +177,17 @@ void SetFits(const Machine& machine, std::vector<WorkerThroughput>& workers) {
 // Fills in a worker's times and what limits them, adds its traffic, and returns how many of its cores
 // work on the average while it does.
 double TimeWorker(const Setting& setting, WorkerThroughput& worker, Throughput& result) {
-  const auto k = static_cast<double>(worker.cores);
-  const Memory memory = worker.in_local_memory ? Memory::kLocal : Memory::kShared;
   double& bytes =
       worker.in_local_memory ? result.local_bytes_per_sample : result.shared_bytes_per_sample;
   PassSums sums;
-  BoundTimes bounds;
+  BoundTimes bounds{};
   for (int s = worker.first_stage; s < worker.end_stage; ++s) {
-    AddStage(setting, s, setting.work(memory)[s], memory, k, worker.times, bounds, sums);
+    AddStage(setting, s, worker, bounds, sums);
     bytes += StageTraffic(setting, s) / setting.b;
   }
   result.fabric_bytes_per_sample += sums.fabric_bytes;
-  worker.bound = setting.measured ? Bound::kMeasured : bounds.Largest(memory);
-  return sums.seconds > 0 ? sums.core_seconds / sums.seconds : k;
+  worker.bound = setting.measured ? Bound::kMeasured : LargestOf(bounds);
+  return sums.seconds > 0 ? sums.core_seconds / sums.seconds : static_cast<double>(worker.cores);
 }
 
 // Fills in the times of messages and adds their traffic.
@@ -322,8 +313,7 @@ Throughput PredictPipeline(const Workload& workload, const Machine& machine,
   setting.split = schedule.splits_backward();
   RefuseIf(setting.measured && setting.split, "schedule", options.schedule,
            "one that does not split the backward, whose times were measured whole");
-  if (machine.local_memory_bytes > 0) setting.local_work = WorkOf(setting, Memory::kLocal);
-  if (machine.shared_memory_bytes > 0) setting.shared_work = WorkOf(setting, Memory::kShared);
+  SetWork(setting);
 
   Throughput result;
   result.samples_per_update = setting.per_update * options.microbatch;

@@ -57,6 +57,38 @@ StageTimes LaunchesOf(const Execution& execution, std::size_t s) {
           weights};
 }
 
+// By stage.
+std::vector<StageWork> WorkOf(const Execution& execution, bool local) {
+  const Machine& machine = execution.machine;
+  std::vector<StageWork> work(execution.workload.stages.size());
+  for (std::size_t s = 0; s < work.size(); ++s) {
+    const Passes passes = PassesOf(execution, s);
+    for (std::size_t kind = 0; kind < passes.size(); ++kind) {
+      CoreWork& part = work[s][kind];
+      if (execution.measured) {
+        part.most_cores = 1;
+        part.seconds =
+            MeasuredTimes(*execution.measured, s, execution.b).seconds(kActionKinds[kind]);
+        if (execution.recomputes && kActionKinds[kind] == ActionKind::kBackward) {
+          part.seconds += MeasuredTimes(*execution.measured, s, execution.b).forward_seconds;
+        }
+        continue;
+      }
+      part.most_cores = MostCores(execution, s);
+      const double by_flops = passes[kind].flops / machine.core_flops_per_second();
+      const double by_bytes =
+          passes[kind].bytes / (local ? machine.local_bytes_per_second / machine.cores
+                                      : machine.shared_bytes_per_second);
+      part.seconds = std::max(by_flops, by_bytes);
+      if (!local && by_bytes > 0) {
+        part.most_cores = std::max(1.0, std::min(part.most_cores, by_flops / by_bytes));
+      }
+      if (!execution.launched) Exchange(execution, s, kActionKinds[kind], part);
+    }
+  }
+  return work;
+}
+
 }  // namespace
 
 Passes PassesOf(const Execution& execution, std::size_t s) {
@@ -123,44 +155,16 @@ int MostWorkers(const Workload& workload, const Machine& machine) {
       std::min<double>(machine.cores, static_cast<double>(workload.stage_count())));
 }
 
-std::vector<StageWork> WorkOf(const Execution& execution, Memory memory) {
-  const Machine& machine = execution.machine;
-  std::vector<StageWork> work(execution.workload.stages.size());
-  for (std::size_t s = 0; s < work.size(); ++s) {
-    const Passes passes = PassesOf(execution, s);
-    for (std::size_t kind = 0; kind < passes.size(); ++kind) {
-      CoreWork& part = work[s][kind];
-      if (execution.measured) {
-        part.most_cores = 1;
-        part.seconds =
-            MeasuredTimes(*execution.measured, s, execution.b).seconds(kActionKinds[kind]);
-        if (execution.recomputes && kActionKinds[kind] == ActionKind::kBackward) {
-          part.seconds += MeasuredTimes(*execution.measured, s, execution.b).forward_seconds;
-        }
-        continue;
-      }
-      part.most_cores = MostCores(execution, s);
-      const double by_flops = passes[kind].flops / machine.core_flops_per_second();
-      const double by_bytes =
-          passes[kind].bytes / (memory == Memory::kLocal
-                                    ? machine.local_bytes_per_second / machine.cores
-                                    : machine.shared_bytes_per_second);
-      part.seconds = std::max(by_flops, by_bytes);
-      if (memory == Memory::kShared && by_bytes > 0) {
-        part.most_cores = std::max(1.0, std::min(part.most_cores, by_flops / by_bytes));
-      }
-      if (!execution.launched) Exchange(execution, s, kActionKinds[kind], part);
-    }
-  }
-  return work;
+void SetWork(Execution& execution) {
+  if (execution.machine.local_memory_bytes > 0) execution.local_work = WorkOf(execution, true);
+  if (execution.machine.shared_memory_bytes > 0) execution.shared_work = WorkOf(execution, false);
 }
 
-std::vector<CoreWork> PartsOf(const Execution& execution, std::span<const StageWork> work,
-                              int first, int end) {
+std::vector<CoreWork> PartsOf(const Execution& execution, bool local, int first, int end) {
   std::vector<CoreWork> parts;
   for (int s = first; s < end; ++s) {
     for (std::size_t kind = 0; kind < kActionKinds.size(); ++kind) {
-      CoreWork& part = parts.emplace_back(work[s][kind]);
+      CoreWork& part = parts.emplace_back(execution.work(local)[s][kind]);
       part.seconds *= execution.Weight(kActionKinds[kind]);
     }
   }
@@ -180,20 +184,25 @@ double WorkerBytes(const Workload& workload, int first, int end, std::int64_t mi
          2 * static_cast<double>(microbatch) * (boundary(end - 1) + boundary(first - 1));
 }
 
-void AddStage(const Execution& execution, std::size_t s, const StageWork& work, Memory memory,
-              double cores, StageTimes& times, BoundTimes& bounds, PassSums& sums) {
+void AddStage(const Execution& execution, std::size_t s, WorkerThroughput& worker,
+              BoundTimes& bounds, PassSums& sums) {
   const Machine& machine = execution.machine;
+  const bool local = worker.in_local_memory;
+  const auto cores = static_cast<double>(worker.cores);
   const double sharing = std::min(cores, MostCores(execution, s));
-  const double bytes_per_second = memory == Memory::kLocal
-                                      ? sharing / machine.cores * machine.local_bytes_per_second
-                                      : machine.shared_bytes_per_second;
+  const double bytes_per_second = local ? sharing / machine.cores * machine.local_bytes_per_second
+                                        : machine.shared_bytes_per_second;
   const Passes passes = PassesOf(execution, s);
   const StageTimes launches = LaunchesOf(execution, s);
+  StageTimes& times = worker.times;
   double* const total[] = {&times.forward_seconds, &times.backward_seconds,
                            &times.weight_gradient_seconds, &times.update_seconds};
+  const auto add = [&](Bound bound, double seconds) {
+    bounds[static_cast<std::size_t>(bound)] += seconds;
+  };
   for (std::size_t i = 0; i < passes.size(); ++i) {
     const ActionKind kind = kActionKinds[i];
-    const CoreWork& part = work[i];
+    const CoreWork& part = execution.work(local)[s][i];
     const double used = CoresUsed(part, cores);
     const double seconds = SecondsOn({&part, 1}, cores);
     *total[i] += seconds;
@@ -206,26 +215,15 @@ void AddStage(const Execution& execution, std::size_t s, const StageWork& work, 
     sums.seconds += weight * (seconds + launches.seconds(kind));
     const double by_flops = weight * passes[i].flops / (sharing * machine.core_flops_per_second());
     const double by_bytes = weight * passes[i].bytes / bytes_per_second;
-    bounds.compute += by_flops;
-    bounds.memory += by_bytes;
-    bounds.fabric += std::max(0.0, weight * seconds - std::max(by_flops, by_bytes));
-    bounds.launch += weight * launches.seconds(kind);
+    add(Bound::kCompute, by_flops);
+    add(local ? Bound::kLocalMemory : Bound::kSharedMemory, by_bytes);
+    add(Bound::kFabric, std::max(0.0, weight * seconds - std::max(by_flops, by_bytes)));
+    add(Bound::kLaunch, weight * launches.seconds(kind));
   }
 }
 
-void BoundTimes::Add(const BoundTimes& other) {
-  compute += other.compute;
-  memory += other.memory;
-  fabric += other.fabric;
-  launch += other.launch;
-}
-
-Bound BoundTimes::Largest(Memory where) const {
-  const double work = std::max(compute, memory);
-  if (launch > std::max(work, fabric)) return Bound::kLaunch;
-  if (fabric > work) return Bound::kFabric;
-  if (compute >= memory) return Bound::kCompute;
-  return where == Memory::kLocal ? Bound::kLocalMemory : Bound::kSharedMemory;
+Bound LargestOf(const BoundTimes& bounds) {
+  return static_cast<Bound>(std::ranges::max_element(bounds) - bounds.begin());
 }
 
 void Finish(const Workload& workload, const Machine& machine, Throughput& result) {

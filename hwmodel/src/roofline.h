@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "batchless/hwmodel/action.h"
@@ -25,6 +24,10 @@ struct PassWork {
 
 using Passes = std::array<PassWork, kActionKinds.size()>;
 
+// A stage's passes, by ActionKind. Those in shared memory have all of its bandwidth: they take no less
+// than their bytes take there, and more cores than get these are of no use to them.
+using StageWork = std::array<CoreWork, kActionKinds.size()>;
+
 // How a network is executed: what every step of a prediction reads.
 struct Execution {
   const Workload& workload;
@@ -35,7 +38,10 @@ struct Execution {
   bool launched = false;    // operation after operation, each of which leaves its values in memory
   std::optional<MeasuredNetwork> measured{};  // times on one core, in place of the roofline's
   std::int64_t per_update = 1;                // micro-batches
+  // By stage, where its values are in local or in shared memory; empty: the machine has none.
+  std::vector<StageWork> local_work{}, shared_work{};
 
+  const std::vector<StageWork>& work(bool local) const { return local ? local_work : shared_work; }
   // How often a micro-batch takes a pass.
   double Weight(ActionKind kind) const {
     return kind == ActionKind::kUpdate ? 1 / static_cast<double>(per_update) : 1;
@@ -56,18 +62,11 @@ std::optional<MeasuredNetwork> Measured(const Workload& workload, const Machine&
 // The measured times of a stage, for micro-batches of b samples.
 StageTimes MeasuredTimes(const MeasuredNetwork& measured, std::size_t s, double b);
 
-enum class Memory : unsigned char { kLocal, kShared };
-
-// A stage's passes, by ActionKind. Those in shared memory have all of its bandwidth: they take no less
-// than their bytes take there, and more cores than get these are of no use to them.
-using StageWork = std::array<CoreWork, kActionKinds.size()>;
-
-// By stage.
-std::vector<StageWork> WorkOf(const Execution& execution, Memory memory);
+// Fills in the work, which follows from all the rest.
+void SetWork(Execution& execution);
 
 // Parts of stages first .. end-1, one after the other, for a micro-batch: of an update its part.
-std::vector<CoreWork> PartsOf(const Execution& execution, std::span<const StageWork> work,
-                              int first, int end);
+std::vector<CoreWork> PartsOf(const Execution& execution, bool local, int first, int end);
 
 // What a worker with stages first .. end-1 keeps: w for each version, velocity and gradients, what
 // the stages keep of the micro-batches in flight, a message in each direction. With recomputation it
@@ -75,17 +74,12 @@ std::vector<CoreWork> PartsOf(const Execution& execution, std::span<const StageW
 double WorkerBytes(const Workload& workload, int first, int end, std::int64_t microbatch,
                    double weight_versions, double activations_in_flight, bool recomputes = false);
 
-// What the passes of a worker would take by each of its limits alone; of the fabric and its latency,
-// what these add to the larger of the first two.
-struct BoundTimes {
-  double compute = 0;
-  double memory = 0;
-  double fabric = 0;
-  double launch = 0;
+// What the passes of a worker would take by each of its limits alone, by Bound; of the fabric and its
+// latency, what these add to the larger of compute and memory.
+using BoundTimes = std::array<double, static_cast<std::size_t>(Bound::kMeasured)>;
 
-  void Add(const BoundTimes& other);
-  Bound Largest(Memory where) const;
-};
+// The first of equals.
+Bound LargestOf(const BoundTimes& bounds);
 
 // Sums over stages, for a micro-batch with its part of the update.
 struct PassSums {
@@ -94,9 +88,9 @@ struct PassSums {
   double fabric_bytes = 0;  // that cores of one stage exchange, for a sample
 };
 
-// Adds the passes of stage `s` on so many cores, with their launches.
-void AddStage(const Execution& execution, std::size_t s, const StageWork& work, Memory memory,
-              double cores, StageTimes& times, BoundTimes& bounds, PassSums& sums);
+// Adds the passes of stage `s` on the worker's cores, with their launches, to its times and to the sums.
+void AddStage(const Execution& execution, std::size_t s, WorkerThroughput& worker,
+              BoundTimes& bounds, PassSums& sums);
 
 // Everything that both ways of execution count in the same way, per sample.
 void Finish(const Workload& workload, const Machine& machine, Throughput& result);

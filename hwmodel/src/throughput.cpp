@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -44,47 +45,47 @@ Throughput PredictSequential(const Workload& workload, const Machine& machine,
   Throughput result;
   result.samples_per_update = options.microbatch;
   double largest_boundary = static_cast<double>(workload.input_bytes);
-  for (const StageCost& cost : workload.stages) {
-    result.memory_bytes += 3 * static_cast<double>(cost.parameter_bytes) +
-                           b * static_cast<double>(cost.activation_bytes);
+  for (int s = 0; s < workload.stage_count(); ++s) {
+    const StageCost& cost = workload.stages[s];
+    WorkerThroughput& row = result.workers.emplace_back();
+    row.first_stage = s;
+    row.end_stage = s + 1;
+    row.cores = static_cast<std::int64_t>(machine.cores);
+    row.memory_bytes = 3 * static_cast<double>(cost.parameter_bytes) +
+                       b * static_cast<double>(cost.activation_bytes);
+    result.memory_bytes += row.memory_bytes;
     largest_boundary = std::max(largest_boundary, static_cast<double>(cost.boundary_bytes));
   }
   result.memory_bytes += 2 * b * largest_boundary;
-  const bool local =
-      machine.shared_memory_bytes == 0 ||
-      (machine.launch_seconds == 0 && result.memory_bytes <= machine.local_memory_bytes);
+  const bool local = machine.shared_memory_bytes == 0 ||
+                     (machine.launch_seconds == 0 && machine.local_memory_bytes > 0 &&
+                      result.memory_bytes <= machine.local_memory_bytes);
   result.fits =
       result.memory_bytes <= (local ? machine.local_memory_bytes : machine.shared_memory_bytes);
-  const Memory memory = local ? Memory::kLocal : Memory::kShared;
   const std::optional<MeasuredNetwork> measured = Measured(workload, machine, 1);
-  const Execution execution{
+  Execution execution{
       .workload = workload, .machine = machine, .b = b, .launched = machine.launch_seconds > 0};
-  const std::vector<StageWork> work = WorkOf(execution, memory);
+  SetWork(execution);
 
-  BoundTimes all;
+  BoundTimes all{};
   PassSums sums;
   double bytes = 0;
-  for (std::size_t s = 0; s < workload.stages.size(); ++s) {
-    WorkerThroughput row = {.first_stage = static_cast<int>(s),
-                            .end_stage = static_cast<int>(s) + 1,
-                            .cores = static_cast<std::int64_t>(machine.cores),
-                            .in_local_memory = local};
-    row.memory_bytes = 3 * static_cast<double>(workload.stages[s].parameter_bytes) +
-                       b * static_cast<double>(workload.stages[s].activation_bytes);
+  for (WorkerThroughput& row : result.workers) {
+    const int s = row.first_stage;
+    row.in_local_memory = local;
     row.fits = result.fits;
-    BoundTimes bounds;
-    AddStage(execution, s, work[s], memory, machine.cores, row.times, bounds, sums);
+    BoundTimes bounds{};
+    AddStage(execution, s, row, bounds, sums);
     bytes += StageTraffic(execution, s);
-    row.bound = bounds.Largest(memory);
+    row.bound = LargestOf(bounds);
     if (measured) {
       row.times = MeasuredTimes(*measured, s, b);
       row.bound = Bound::kMeasured;
       row.cores = 1;
     }
-    all.Add(bounds);
+    std::ranges::transform(all, bounds, all.begin(), std::plus<>());
     result.seconds_per_update += row.times.total();
     result.latency_seconds += row.times.forward_seconds + row.times.backward_seconds;
-    result.workers.push_back(row);
   }
   result.fabric_bytes_per_sample = sums.fabric_bytes;
   (local ? result.local_bytes_per_sample : result.shared_bytes_per_sample) = bytes / b;
@@ -96,7 +97,7 @@ Throughput PredictSequential(const Workload& workload, const Machine& machine,
     result.bottleneck = "measured times";
   } else {
     result.busy = sums.core_seconds / (machine.cores * result.seconds_per_update);
-    result.bottleneck = Name(all.Largest(memory));
+    result.bottleneck = Name(LargestOf(all));
     if (!local) {
       result.shared_seconds_per_sample =
           result.shared_bytes_per_sample / machine.shared_bytes_per_second;
@@ -119,10 +120,10 @@ PipelineTimes Throughput::times() const {
   PipelineTimes times;
   times.latency_seconds = message_latency_seconds;
   for (const WorkerThroughput& worker : workers) {
-    if (!times.stages.empty())
-      times.link_seconds.push_back(workers[times.stages.size() - 1].link_seconds);
     times.stages.push_back(worker.times);
+    times.link_seconds.push_back(worker.link_seconds);
   }
+  if (!workers.empty()) times.link_seconds.pop_back();
   return times;
 }
 
