@@ -57,10 +57,6 @@ double KeptWithState(std::string_view scheme, const WorkerSizes& worker, double 
          2 * worker.weights;
 }
 
-double StepSeconds(const LayerTimes& layer) {
-  return layer.forward_seconds + layer.backward_seconds + layer.update_seconds;
-}
-
 class Sweep {
  public:
   Sweep(const Workload& workload, const Machine& machine, const PlanOptions& options)
@@ -205,16 +201,13 @@ class Sweep {
 PipelinePlan PipeDreamAsPlan(const Workload& workload, const Machine& machine,
                              const PlanOptions& options) {
   const std::vector<LayerTimes> layers = TimeLayers(workload, machine, options.batch);
-  const PipeDreamPlan found = PlanPipeDream(
-      layers, options.machines, LinkOf(machine, 0, options.machines - 1).bytes_per_second);
-  PipelinePlan plan;
-  plan.stages = found.stages;
-  plan.width = found.stages.front().machines;
-  plan.seconds_per_update = found.seconds_per_microbatch;
+  PipelinePlan plan = PlanPipeDream(layers, options.machines,
+                                    LinkOf(machine, 0, options.machines - 1).bytes_per_second);
+  plan.width = plan.stages.front().machines;
   int after = 0;  // machines of a stage and of those after it
-  for (const PlanStage& stage : found.stages) after += stage.machines;
+  for (const PlanStage& stage : plan.stages) after += stage.machines;
   int layer = 0;
-  for (const PlanStage& stage : found.stages) {
+  for (const PlanStage& stage : plan.stages) {
     const int in_flight = (after + stage.machines - 1) / stage.machines;
     const WorkerSizes worker = MeasureWorker(workload, layer, stage.end, options.batch);
     plan.memory_bytes =
@@ -232,7 +225,7 @@ PipelinePlan PbAsPlan(const Workload& workload, const Machine& machine,
   if (group_ends.empty()) {
     std::vector<double> costs;
     costs.reserve(layers.size());
-    for (const LayerTimes& layer : layers) costs.push_back(StepSeconds(layer));
+    for (const LayerTimes& layer : layers) costs.push_back(layer.total());
     group_ends = BalancedPartition(costs, std::min(options.machines, workload.stage_count()));
   }
   RefuseIf(std::ssize(group_ends) > options.machines, "group_ends",
@@ -245,18 +238,14 @@ PipelinePlan PbAsPlan(const Workload& workload, const Machine& machine,
   int layer = 0;
   for (std::size_t g = 0; g < group_ends.size(); ++g) {
     double seconds = 0;
-    double weights = 0;
-    for (; layer < group_ends[g]; ++layer) {
-      seconds += StepSeconds(layers[layer]);
-      weights += layers[layer].parameter_bytes;
-    }
+    for (; layer < group_ends[g]; ++layer) seconds += layers[layer].total();
     const bool sends = g + 1 < group_ends.size();
     const double send =
         sends ? layers[static_cast<std::size_t>(layer) - 1].boundary_bytes /
                     LinkOf(machine, static_cast<int>(g), static_cast<int>(g) + 1).bytes_per_second
               : 0;
     plan.seconds_per_update = std::max({plan.seconds_per_update, seconds, send});
-    plan.memory_bytes = std::max(plan.memory_bytes, kept[g].total() + 2 * weights);
+    plan.memory_bytes = std::max(plan.memory_bytes, kept[g].total() + 2 * kept[g].weight_bytes);
     plan.stages.push_back({group_ends[g], 1});
   }
   return plan;
@@ -270,24 +259,24 @@ std::vector<LayerTimes> TimeLayers(const Workload& workload, const Machine& mach
       workload, machine, {.schedule = std::string(kSequential), .microbatch = microbatch});
   std::vector<LayerTimes> layers;
   layers.reserve(whole.workers.size());
-  for (std::size_t s = 0; s < whole.workers.size(); ++s) {
-    const StageTimes& times = whole.workers[s].times;
-    layers.push_back(
-        {times.forward_seconds, times.backward_seconds, times.update_seconds,
-         static_cast<double>(microbatch) * static_cast<double>(workload.stages[s].boundary_bytes),
-         static_cast<double>(workload.stages[s].parameter_bytes)});
+  for (const WorkerThroughput& row : whole.workers) {
+    const StageCost& cost = workload.stages[row.first_stage];
+    layers.push_back({row.times,
+                      static_cast<double>(microbatch) * static_cast<double>(cost.boundary_bytes),
+                      static_cast<double>(cost.parameter_bytes)});
   }
   return layers;
 }
 
-PipeDreamPlan PlanPipeDream(std::span<const LayerTimes> layers, int machines,
-                            double bytes_per_second) {
+PipelinePlan PlanPipeDream(std::span<const LayerTimes> layers, int machines,
+                           double bytes_per_second) {
   CheckAtLeastOne("machines", machines);
   RefuseIf(!(bytes_per_second > 0), "network.bandwidth", bytes_per_second, "a positive one");
   RefuseIf(layers.empty(), "layers", "none", "at least one");
   const std::size_t count = layers.size();
   const auto most = static_cast<std::size_t>(machines);
-  const std::vector<double> seconds = Sums(layers, StepSeconds);
+  const std::vector<double> seconds =
+      Sums(layers, [](const LayerTimes& layer) { return layer.total(); });
   const std::vector<double> bytes =
       Sums(layers, [](const LayerTimes& layer) { return layer.parameter_bytes; });
   // Layers i .. j-1 on m machines.
@@ -324,8 +313,8 @@ PipeDreamPlan PlanPipeDream(std::span<const LayerTimes> layers, int machines,
   for (std::size_t k = 2; k <= most; ++k) {
     if (best[count][k].seconds < best[count][m].seconds) m = k;
   }
-  PipeDreamPlan plan;
-  plan.seconds_per_microbatch = best[count][m].seconds;
+  PipelinePlan plan;
+  plan.seconds_per_update = best[count][m].seconds;
   for (std::size_t j = count; j > 0;) {
     const Choice& choice = best[j][m];
     plan.stages.insert(plan.stages.begin(),
@@ -340,8 +329,8 @@ std::span<const std::string_view> PlanSchemes() { return kSchemes; }
 
 PipelinePlan MakePlan(const Workload& workload, const Machine& machine,
                       const PlanOptions& options) {
-  RefuseIf(std::find(kSchemes.begin(), kSchemes.end(), options.scheme) == kSchemes.end(), "scheme",
-           options.scheme, analysis::OneOf(options.scheme, kSchemes));
+  RefuseIf(std::ranges::find(kSchemes, options.scheme) == kSchemes.end(), "scheme", options.scheme,
+           analysis::OneOf(options.scheme, kSchemes));
   CheckAtLeastOne("machines", options.machines);
   CheckAtLeastOne("batch", options.batch);
   CheckAtLeastOne("max_microbatch", options.max_microbatch);

@@ -15,16 +15,12 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-double Step(const LayerTimes& layer) {
-  return layer.forward_seconds + layer.backward_seconds + layer.update_seconds;
-}
-
 double StageSeconds(const std::vector<LayerTimes>& layers, int begin, int end, int machines,
                     double bandwidth) {
   double seconds = 0;
   double bytes = 0;
   for (int l = begin; l < end; ++l) {
-    seconds += Step(layers[l]);
+    seconds += layers[l].total();
     bytes += layers[l].parameter_bytes;
   }
   return std::max(seconds, 2.0 * (machines - 1) / machines * bytes / bandwidth) / machines;
@@ -68,12 +64,16 @@ TEST_CASE("PipeDream's dynamic program is as good as exhaustive search", "[plann
   for (int trial = 0; trial < 200; ++trial) {
     std::vector<LayerTimes> layers(1 + random() % 6);
     for (LayerTimes& layer : layers) {
-      layer = {draw(random), 2 * draw(random), 0.1 * draw(random), draw(random), 3 * draw(random)};
+      layer.forward_seconds = draw(random);
+      layer.backward_seconds = 2 * draw(random);
+      layer.update_seconds = 0.1 * draw(random);
+      layer.boundary_bytes = draw(random);
+      layer.parameter_bytes = 3 * draw(random);
     }
     const int machines = 1 + static_cast<int>(random() % 5);
     const double bandwidth = 0.3 + 3 * draw(random);
-    const PipeDreamPlan plan = PlanPipeDream(layers, machines, bandwidth);
-    CHECK(plan.seconds_per_microbatch ==
+    const PipelinePlan plan = PlanPipeDream(layers, machines, bandwidth);
+    CHECK(plan.seconds_per_update ==
           Approx(Exhaustive(layers, 0, machines, bandwidth)).epsilon(1e-12));
     // What it says is what its partition takes.
     double seconds = 0;
@@ -90,7 +90,7 @@ TEST_CASE("PipeDream's dynamic program is as good as exhaustive search", "[plann
     }
     CHECK(begin == static_cast<int>(layers.size()));
     CHECK(used <= machines);
-    CHECK(seconds == Approx(plan.seconds_per_microbatch).epsilon(1e-12));
+    CHECK(seconds == Approx(plan.seconds_per_update).epsilon(1e-12));
   }
 }
 
@@ -99,16 +99,16 @@ TEST_CASE("Equal layers: machines copy what is cheap to sum and cut what is chea
   constexpr double kDear = 1e3;
   for (const int machines : {2, 4, 8}) {
     const auto plan = [&](double boundary_bytes, double parameter_bytes) {
-      const std::vector<LayerTimes> layers(8, {1, 2, 0, boundary_bytes, parameter_bytes});
+      const std::vector<LayerTimes> layers(8, {{1, 2}, boundary_bytes, parameter_bytes});
       return PlanPipeDream(layers, machines, 1);
     };
     // Weights that cost nothing to sum: one stage on all machines.
-    const PipeDreamPlan copies = plan(kDear, 0);
-    CHECK(copies.seconds_per_microbatch == Approx(24.0 / machines).epsilon(1e-12));
+    const PipelinePlan copies = plan(kDear, 0);
+    CHECK(copies.seconds_per_update == Approx(24.0 / machines).epsilon(1e-12));
     CHECK(copies.stages == std::vector<PlanStage>{{8, machines}});
     // Weights that cost too much to sum: a stage for each machine.
-    const PipeDreamPlan cuts = plan(0, kDear);
-    CHECK(cuts.seconds_per_microbatch == Approx(24.0 / machines).epsilon(1e-12));
+    const PipelinePlan cuts = plan(0, kDear);
+    CHECK(cuts.seconds_per_update == Approx(24.0 / machines).epsilon(1e-12));
     CHECK(std::ssize(cuts.stages) == machines);
     for (int g = 0; g < machines; ++g) {
       CHECK(cuts.stages[g] == PlanStage{8 / machines * (g + 1), 1});

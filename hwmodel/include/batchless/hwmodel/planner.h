@@ -48,15 +48,13 @@
 #include <vector>
 
 #include "batchless/hwmodel/machine.h"
+#include "batchless/hwmodel/pipeline_times.h"
 #include "batchless/hwmodel/workload.h"
 
 namespace batchless::hwmodel {
 
 /// What a stage of layers takes on one machine, for a micro-batch.
-struct LayerTimes {
-  double forward_seconds = 0;
-  double backward_seconds = 0;
-  double update_seconds = 0;
+struct LayerTimes : StageTimes {
   double boundary_bytes = 0;  ///< to the next layer
   double parameter_bytes = 0;
 };
@@ -71,16 +69,6 @@ struct PlanStage {
 
   friend bool operator==(const PlanStage&, const PlanStage&) = default;
 };
-
-struct PipeDreamPlan {
-  std::vector<PlanStage> stages;
-  double seconds_per_microbatch = 0;
-};
-
-/// PipeDream's dynamic program over all layers and machines, O(S^2 M^2). Throws
-/// analysis::InvalidArgument naming machines or bandwidth unless both are positive.
-PipeDreamPlan PlanPipeDream(std::span<const LayerTimes> layers, int machines,
-                            double bytes_per_second);
 
 struct PlanOptions {
   std::string scheme = "2bw";  ///< pipedream, 2bw, gpipe, balanced, model-parallel or pb
@@ -108,6 +96,11 @@ struct PipelinePlan {
   std::int64_t plans = 0;  ///< that were compared
 };
 
+/// PipeDream's dynamic program over all layers and machines, O(S^2 M^2): stages, and A(S, M) as the seconds of
+/// an update. Throws analysis::InvalidArgument naming machines or bandwidth unless both are positive.
+PipelinePlan PlanPipeDream(std::span<const LayerTimes> layers, int machines,
+                           double bytes_per_second);
+
 std::span<const std::string_view> PlanSchemes();
 
 /// The best plan: of 2bw, gpipe, balanced and model-parallel one that does not fit only where none does, with
@@ -119,7 +112,7 @@ PipelinePlan MakePlan(const Workload& workload, const Machine& machine, const Pl
 
 // Example
 //   // Two layers of three seconds each and a network that costs nothing.
-//   const LayerTimes layer{.forward_seconds = 1, .backward_seconds = 2};
-//   const PipeDreamPlan plan = PlanPipeDream(std::vector{layer, layer}, /*machines=*/2,
-//                                            /*bytes_per_second=*/1e12);
-//   CHECK(plan.seconds_per_microbatch == 3);
+//   const LayerTimes layer{{.forward_seconds = 1, .backward_seconds = 2}};
+//   const PipelinePlan plan = PlanPipeDream(std::vector{layer, layer}, /*machines=*/2,
+//                                           /*bytes_per_second=*/1e12);
+//   CHECK(plan.seconds_per_update == 3);
