@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "batchless/analysis/cancellation.h"
 #include "batchless/hwmodel/core_allotment.h"
@@ -223,14 +224,12 @@ bool IsBetter(const Throughput& a, const Throughput& b) {
 FineGrainedPlan PlanFineGrained(const Workload& workload, const Machine& machine,
                                 const FineGrainedOptions& options) {
   Check(workload, machine, options);
-  std::vector<int> counts = options.workers;
+  std::set<int> counts(options.workers.begin(), options.workers.end());
   if (counts.empty()) {
     const int most = MostWorkers(workload, machine);
-    for (int workers = 1; workers < most; workers *= 2) counts.push_back(workers);
-    counts.push_back(most);
+    for (int workers = 1; workers < most; workers *= 2) counts.insert(workers);
+    counts.insert(most);
   }
-  std::sort(counts.begin(), counts.end());
-  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
 
   const bool has_both = machine.local_memory_bytes > 0 && machine.shared_memory_bytes > 0;
   FineGrainedPlan plan;
@@ -247,13 +246,12 @@ FineGrainedPlan PlanFineGrained(const Workload& workload, const Machine& machine
     const bool even_is_better = has_both && IsBetter(even, partitioned);
     plan.layouts.push_back(std::move(even_is_better ? even : partitioned));
   }
-  const auto begin = plan.layouts.begin(), end = plan.layouts.end();
-  const Throughput& fastest = *std::min_element(begin, end, IsBetter);
-  const auto best = std::find_if(begin, end, [&](const Throughput& layout) {
+  const Throughput& fastest = *std::ranges::min_element(plan.layouts, IsBetter);
+  const auto best = std::ranges::find_if(plan.layouts, [&](const Throughput& layout) {
     return layout.fits == fastest.fits &&
            layout.samples_per_second >= (1 - options.slack) * fastest.samples_per_second;
   });
-  plan.best = static_cast<std::size_t>(best - begin);
+  plan.best = static_cast<std::size_t>(best - plan.layouts.begin());
   return plan;
 }
 

@@ -87,12 +87,12 @@ std::optional<MemoryUse> MemoryPlan::ValueUse(int v, const StageSpan& span) cons
 
 bool MemoryPlan::KeepsValue(int stage, int v) const {
   const std::vector<int>& inputs = StageOf(stage).inputs;
-  return KeepsInput(StageOf(stage)) && std::find(inputs.begin(), inputs.end(), v) != inputs.end();
+  return KeepsInput(StageOf(stage)) && std::ranges::find(inputs, v) != inputs.end();
 }
 
 const StageSpan* MemoryPlan::GroupOf(int stage) const {
-  const auto found = std::find_if(recomputed_.begin(), recomputed_.end(),
-                                  [&](const StageSpan& group) { return group.Holds(stage); });
+  const auto found =
+      std::ranges::find_if(recomputed_, [&](const StageSpan& group) { return group.Holds(stage); });
   return found == recomputed_.end() ? nullptr : &*found;
 }
 
@@ -140,9 +140,8 @@ std::optional<MemoryUse> MemoryPlan::GradientUse(int v, const StageSpan& span) c
 }
 
 std::optional<MemoryUse> MemoryPlan::HeldUse(int stage) const {
-  const std::vector<Layer>& layers = StageOf(stage).layers;
-  const bool has_parameters = std::any_of(
-      layers.begin(), layers.end(), [](const Layer& layer) { return ParametersOf(layer) > 0; });
+  const bool has_parameters = std::ranges::any_of(
+      StageOf(stage).layers, [](const Layer& layer) { return ParametersOf(layer) > 0; });
   if (last_ == ActionKind::kBackward || !has_parameters) return std::nullopt;
   return MemoryUse{.write = BackwardOf(stage), .releases = {{last_, stage}}};
 }
@@ -159,9 +158,7 @@ std::vector<int> MemoryPlan::CrossingGradients(int stage) const {
   std::vector<int> places;
   for (const int v : CrossingValues(stage)) {
     const int place = gradient_of(v);
-    if (place >= 0 && std::find(places.begin(), places.end(), place) == places.end()) {
-      places.push_back(place);
-    }
+    if (place >= 0 && std::ranges::find(places, place) == places.end()) places.push_back(place);
   }
   return places;
 }

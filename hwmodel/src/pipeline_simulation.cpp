@@ -299,8 +299,8 @@ class Simulator {
 
   std::vector<std::int32_t>::iterator FirstHeld(std::vector<std::int32_t>& held,
                                                 std::int32_t link) const {
-    return std::find_if(held.begin(), held.end(),
-                        [&](std::int32_t action) { return LinkOf(entries_[action]) == link; });
+    return std::ranges::find(held, link,
+                             [&](std::int32_t action) { return LinkOf(entries_[action]); });
   }
 
   void Send(const Entry& entry, std::int32_t link) {

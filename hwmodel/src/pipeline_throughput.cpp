@@ -101,7 +101,7 @@ Layout Improved(const Setting& setting, const ScheduleSummary& summary, Layout b
     traffic += traffic_of[g];
     layout.workers.push_back(row);
   }
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
     return traffic_of[a] * layout.workers[b].memory_bytes >
            traffic_of[b] * layout.workers[a].memory_bytes;
   });

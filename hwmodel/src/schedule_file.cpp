@@ -96,11 +96,11 @@ void ReadLines(std::string_view text, const Read& read) {
 std::vector<Column> ParseHeader(std::string_view line) {
   std::vector<Column> columns;
   const auto has = [&](std::size_t c) {
-    return std::find(columns.begin(), columns.end(), static_cast<Column>(c)) != columns.end();
+    return std::ranges::find(columns, static_cast<Column>(c)) != columns.end();
   };
   bool is_known = true;
   for (std::string_view rest = line; !rest.empty() && is_known;) {
-    const auto found = std::find(kColumns.begin(), kColumns.end(), TakeUntil(rest, ','));
+    const auto found = std::ranges::find(kColumns, TakeUntil(rest, ','));
     const auto c = static_cast<std::size_t>(found - kColumns.begin());
     is_known = found != kColumns.end() && !has(c);
     if (is_known) columns.push_back(static_cast<Column>(c));
@@ -140,7 +140,7 @@ class CsvReader {
   void ReadRow(std::string_view line, std::size_t number) {
     std::array<std::string_view, kColumns.size()> fields;
     std::string_view rest = line;
-    const auto commas = static_cast<std::size_t>(std::count(line.begin(), line.end(), ','));
+    const auto commas = static_cast<std::size_t>(std::ranges::count(line, ','));
     if (commas + 1 != columns_.size()) {
       throw InvalidArgument("row", line, std::to_string(columns_.size()) + " values");
     }
@@ -161,8 +161,7 @@ class CsvReader {
   // The rows by their steps, in the file's order within one.
   Schedule Take(std::vector<std::size_t>* lines) {
     SetWorkers();
-    std::stable_sort(rows_.begin(), rows_.end(),
-                     [](const Row& a, const Row& b) { return a.timed.step < b.timed.step; });
+    std::ranges::stable_sort(rows_, {}, [](const Row& row) { return row.timed.step; });
     for (const Row& row : rows_) {
       schedule_.actions.push_back(row.timed);
       if (lines != nullptr) lines->push_back(row.line);
@@ -314,8 +313,7 @@ std::string ToText(const Schedule& schedule) {
   for (const TimedAction& timed : schedule.actions) {
     analysis::CheckCancellation();
     if (before == nullptr || before->step != timed.step) text += fmt::format("\n{}:", timed.step);
-    const Action& action = timed.action;
-    text += fmt::format(" {}{}{}", action.stage, Letter(action.kind), action.microbatch);
+    text += ' ' + ToText(timed.action);
     before = &timed;
   }
   return text + '\n';
@@ -326,8 +324,7 @@ Schedule ParseScheduleText(std::string_view text) {
   ReadLines(text, [&](std::string_view line, std::size_t number) {
     number == 1 ? ReadTextHeader(line, schedule) : ReadStep(line, schedule);
   });
-  std::stable_sort(schedule.actions.begin(), schedule.actions.end(),
-                   [](const TimedAction& a, const TimedAction& b) { return a.step < b.step; });
+  std::ranges::stable_sort(schedule.actions, {}, &TimedAction::step);
   return schedule;
 }
 

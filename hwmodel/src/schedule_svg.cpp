@@ -99,7 +99,7 @@ class Drawing {
         chunk_[copy].push_back(chunks[schedule.worker(stage, copy)]++);
       }
     }
-    most_chunks_ = *std::max_element(chunks.begin(), chunks.end());
+    most_chunks_ = *std::ranges::max_element(chunks);
     const auto digits = static_cast<int>(std::to_string(schedule.microbatches - 1).size());
     cell_width_ = std::max(kMinCellWidth, digits * kDigitWidth + kBoxPadding);
     row_height_ = schedule.slots_per_step == 1 ? kOneSlotHeight : 2 * kSlotHeight;

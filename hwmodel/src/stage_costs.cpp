@@ -7,9 +7,8 @@
 namespace batchless::hwmodel {
 
 bool HasLayer(const Network& network, LayerKind kind) {
-  return std::any_of(network.stages.begin(), network.stages.end(), [&](const Stage& stage) {
-    return std::any_of(stage.layers.begin(), stage.layers.end(),
-                       [&](const Layer& layer) { return layer.kind == kind; });
+  return std::ranges::any_of(network.stages, [&](const Stage& stage) {
+    return std::ranges::find(stage.layers, kind, &Layer::kind) != stage.layers.end();
   });
 }
 
@@ -50,8 +49,8 @@ std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number
     StageCost& cost = costs[s];
     std::int64_t sample_parameters = 0;
     bool read_in_part = false;
-    bool has_gradient = std::any_of(stage.inputs.begin(), stage.inputs.end(),
-                                    [&](int value) { return plan.gradient_of(value) >= 0; });
+    bool has_gradient =
+        std::ranges::any_of(stage.inputs, [&](int value) { return plan.gradient_of(value) >= 0; });
     for (const Layer& layer : stage.layers) {
       const LayerTraits& traits = TraitsOf(layer.kind);
       const std::int64_t multiply_adds = traits.multiply_adds(layer);
@@ -108,12 +107,12 @@ std::vector<StageCost> ComputeCosts(const Network& network, int bytes_per_number
       }
       kept_by[value] = s;
     };
-    if (KeepsInput(stage)) std::for_each(stage.inputs.begin(), stage.inputs.end(), keep);
+    if (KeepsInput(stage)) std::ranges::for_each(stage.inputs, keep);
     if (KeepsOutput(stage)) keep(stage.outputs[0]);
     for (const int value : plan.CrossingValues(s + 1)) {
       cost.boundary_bytes += bytes_of(value);
       const std::vector<int>& readers = network.values[value].consumers;
-      const int next = *std::upper_bound(readers.begin(), readers.end(), s);
+      const int next = *std::ranges::upper_bound(readers, s);
       if (next > s + 1) cost.passing.push_back({bytes_of(value), next});
     }
   }

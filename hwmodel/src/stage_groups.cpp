@@ -40,8 +40,7 @@ Schedule ExpandGroups(const Schedule& groups, std::span<const int> group_ends) {
       schedule.actions.push_back({step + place, {s, timed.action.kind, timed.action.microbatch}});
     }
   }
-  std::stable_sort(schedule.actions.begin(), schedule.actions.end(),
-                   [](const TimedAction& a, const TimedAction& b) { return a.step < b.step; });
+  std::ranges::stable_sort(schedule.actions, {}, &TimedAction::step);
   return schedule;
 }
 

@@ -88,9 +88,7 @@ class Search {
 
   // Index of the first action from that step on.
   std::size_t IndexOf(std::int64_t step) const {
-    const auto first = std::lower_bound(
-        schedule_.actions.begin(), schedule_.actions.end(), step,
-        [](const TimedAction& timed, std::int64_t value) { return timed.step < value; });
+    const auto first = std::ranges::lower_bound(schedule_.actions, step, {}, &TimedAction::step);
     return static_cast<std::size_t>(first - schedule_.actions.begin());
   }
 
@@ -140,7 +138,7 @@ class Search {
     for (const auto& [step, action] : window) {
       ++counts[static_cast<std::size_t>(action.stage)][static_cast<std::size_t>(action.kind)];
     }
-    return std::all_of(counts.begin(), counts.end(), [&](const auto& of_stage) {
+    return std::ranges::all_of(counts, [&](const auto& of_stage) {
       const auto [forwards, backwards, weight_gradients, updates] = of_stage;
       return forwards == microbatches && backwards == microbatches && updates > 0 &&
              weight_gradients == (splits_backward_ ? microbatches : 0);
@@ -246,7 +244,7 @@ std::int64_t EnoughMicrobatches(const SteadyState& steady) {
   }
   // No gradient is later than the updates of the cycles in which its micro-batch is on its way, and of
   // those by which forwards lag. A version is kept for as long again.
-  const std::int64_t fewest = *std::min_element(updates.begin(), updates.end());
+  const std::int64_t fewest = *std::ranges::min_element(updates);
   const std::int64_t cycles =
       2 - smallest / steady.microbatches_per_cycle + (age + fewest - 1) / fewest;
   return steady.microbatches_per_cycle * (2 * cycles + 1);
@@ -263,8 +261,7 @@ Schedule Repeat(const SteadyState& steady, const Schedule& like, std::int64_t mi
   for (const std::vector<SteadyAction>& worker : steady.workers) {
     cycle.insert(cycle.end(), worker.begin(), worker.end());
   }
-  std::stable_sort(cycle.begin(), cycle.end(),
-                   [](const SteadyAction& a, const SteadyAction& b) { return a.step < b.step; });
+  std::ranges::stable_sort(cycle, {}, &SteadyAction::step);
   std::int64_t smallest = 0;  // offset
   for (const SteadyAction& action : cycle) smallest = std::min(smallest, action.offset);
   for (std::int64_t c = 0; c * steady.microbatches_per_cycle + smallest < microbatches; ++c) {

@@ -39,8 +39,8 @@ class Places {
       for (const Pass release : use.releases) last = std::max(last, At(release, i));
       released.push_back(last);
     }
-    std::sort(written.begin(), written.end());
-    std::sort(released.begin(), released.end());
+    std::ranges::sort(written);
+    std::ranges::sort(released);
     std::int64_t most = 0;
     std::size_t gone = 0;
     for (std::size_t here = 0; here < written.size(); ++here) {

@@ -89,7 +89,7 @@ std::span<const std::string_view> WorkloadNames() {
 
 bool IsWorkloadName(std::string_view name) {
   const auto names = WorkloadNames();
-  return IsNetworkName(name) || std::find(names.begin(), names.end(), name) != names.end();
+  return IsNetworkName(name) || std::ranges::find(names, name) != names.end();
 }
 
 Workload MakeWorkload(const Network& network, int bytes_per_number) {
