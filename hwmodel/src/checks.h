@@ -1,6 +1,7 @@
 // Checks of arguments that several functions take.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -14,6 +15,11 @@ using analysis::RefuseIf;
 
 inline void CheckAtLeastOne(std::string_view name, std::int64_t value) {
   RefuseIf(value < 1, name, value, "an integer >= 1");
+}
+
+inline void CheckNotNegative(std::string_view name, double value) {
+  RefuseIf(!(value >= 0 && std::isfinite(value)), name, value,
+           "finite numbers that are not negative");
 }
 
 inline void CheckDivides(std::string_view name, std::int64_t divisor, std::int64_t number) {

@@ -14,14 +14,10 @@ namespace {
 using Workers = std::span<const std::vector<CoreWork>>;
 
 void Check(Workers workers) {
-  const auto check = [](const char* name, double value) {
-    RefuseIf(!(value >= 0 && std::isfinite(value)), name, value,
-             "finite numbers that are not negative");
-  };
   for (const std::vector<CoreWork>& worker : workers) {
     for (const CoreWork& part : worker) {
-      check("cost", part.seconds);
-      check("exchange_seconds", part.exchange_seconds);
+      CheckNotNegative("cost", part.seconds);
+      CheckNotNegative("exchange_seconds", part.exchange_seconds);
       RefuseIf(!(part.most_cores >= 1), "most_cores", part.most_cores, "numbers >= 1");
     }
   }

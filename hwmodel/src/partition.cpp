@@ -1,7 +1,6 @@
 #include "batchless/hwmodel/partition.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <string>
 
@@ -14,10 +13,7 @@ std::vector<std::vector<int>> BalancedPartitions(std::span<const double> costs, 
   const int stages = static_cast<int>(costs.size());
   RefuseIf(workers < 1 || workers > stages, "workers", workers,
            "1 to the " + std::to_string(stages) + " stages");
-  for (const double cost : costs) {
-    RefuseIf(!(cost >= 0) || !std::isfinite(cost), "cost", cost,
-             "finite numbers that are not negative");
-  }
+  for (const double cost : costs) CheckNotNegative("cost", cost);
   std::vector<double> before(stages + 1);
   for (int s = 0; s < stages; ++s) before[s + 1] = before[s] + costs[s];
 
