@@ -5,6 +5,7 @@
 #include <numeric>
 #include <queue>
 #include <string>
+#include <utility>
 
 #include "checks.h"
 
@@ -111,25 +112,20 @@ std::vector<std::int64_t> AllotCores(Workers workers, std::int64_t cores,
     }
   }
 
-  struct Slowest {
-    double seconds;
-    std::size_t worker;
-    bool operator<(const Slowest& other) const {
-      return seconds != other.seconds ? seconds < other.seconds : worker > other.worker;
-    }
+  // Seconds of each worker, and how many come from it on: of equals the first one is on top.
+  std::priority_queue<std::pair<double, std::size_t>> queue;
+  const auto push = [&](std::size_t w) {
+    queue.push({SecondsOn(workers[w], static_cast<double>(allotted[w])), workers.size() - w});
   };
-  std::priority_queue<Slowest> queue;
-  for (std::size_t w = 0; w < workers.size(); ++w) {
-    queue.push({SecondsOn(workers[w], static_cast<double>(allotted[w])), w});
-  }
+  for (std::size_t w = 0; w < workers.size(); ++w) push(w);
   std::int64_t left = cores - std::accumulate(allotted.begin(), allotted.end(), std::int64_t{0});
   for (; left > 0; --left) {
-    const std::size_t w = queue.top().worker;
-    if (SecondsOn(workers[w], static_cast<double>(allotted[w] + left)) >= queue.top().seconds)
-      break;
+    const auto [seconds, from] = queue.top();
+    const std::size_t w = workers.size() - from;
+    if (SecondsOn(workers[w], static_cast<double>(allotted[w] + left)) >= seconds) break;
     queue.pop();
     ++allotted[w];
-    queue.push({SecondsOn(workers[w], static_cast<double>(allotted[w])), w});
+    push(w);
   }
   return allotted;
 }
