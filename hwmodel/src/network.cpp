@@ -407,8 +407,7 @@ bool IsNetworkName(std::string_view name) {
 
 Network MakeNetwork(const NetworkOptions& options) {
   const std::string& name = options.name;
-  RefuseIf(!IsNetworkName(name), "network.name", name,
-           fmt::format("{}", fmt::join(kNetworkNames, ", ")));
+  RefuseIf(!IsNetworkName(name), "network.name", name, analysis::ListOf(kNetworkNames));
   const bool normalized = name.starts_with("resnet") || name.starts_with("vgg");
   const Normalization normalization =
       options.normalization.value_or(normalized ? Normalization::kGroup : Normalization::kNone);

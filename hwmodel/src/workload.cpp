@@ -12,18 +12,15 @@
 namespace batchless::hwmodel {
 namespace {
 
-const std::array<Transformer, 7>& Transformers() {
-  static const std::array<Transformer, 7> transformers = {{
-      {"gpt2", 12, 768, 12, 1024, 50257},
-      {"gpt2-medium", 24, 1024, 16, 1024, 50257},
-      {"gpt2-large", 36, 1280, 20, 1024, 50257},
-      {"gpt2-xl", 48, 1600, 25, 1024, 50257},
-      {"gpt3", 96, 12288, 96, 2048, 50257},
-      {"bert-base", 12, 768, 12, 512, 30522, true},
-      {"bert-large", 24, 1024, 16, 512, 30522, true},
-  }};
-  return transformers;
-}
+constexpr std::array<Transformer, 7> kTransformers = {{
+    {"gpt2", 12, 768, 12, 1024, 50257},
+    {"gpt2-medium", 24, 1024, 16, 1024, 50257},
+    {"gpt2-large", 36, 1280, 20, 1024, 50257},
+    {"gpt2-xl", 48, 1600, 25, 1024, 50257},
+    {"gpt3", 96, 12288, 96, 2048, 50257},
+    {"bert-base", 12, 768, 12, 512, 30522, true},
+    {"bert-large", 24, 1024, 16, 512, 30522, true},
+}};
 
 // Products alone of some stages of a gpt, without what each element costs beside them.
 StageCost ProductCost(std::span<const Stage> stages) {
@@ -81,7 +78,7 @@ std::span<const std::string_view> WorkloadNames() {
     const auto trained = NetworkNames();
     std::vector<std::string_view> all(trained.begin(), trained.end());
     all.insert(all.end(), {"resnet224", "resnet362", "vgg16-imagenet"});
-    for (const Transformer& transformer : Transformers()) all.push_back(transformer.name);
+    for (const Transformer& transformer : kTransformers) all.push_back(transformer.name);
     return all;
   }();
   return names;
@@ -107,7 +104,7 @@ Workload MakeWorkload(const Transformer& transformer, int bytes_per_number) {
                                     {"heads", transformer.heads},
                                     {"tokens", transformer.tokens},
                                     {"vocabulary", transformer.vocabulary}}) {
-    RefuseIf(value < 1, name, value, "an integer >= 1");
+    CheckAtLeastOne(name, value);
   }
   RefuseIf(transformer.width % transformer.heads != 0, "heads", transformer.heads,
            "a divisor of the width " + std::to_string(transformer.width));
@@ -169,16 +166,14 @@ Workload MakeWorkload(const Transformer& transformer, int bytes_per_number) {
 
 Workload MakeWorkload(std::string_view name, int bytes_per_number,
                       std::optional<Normalization> normalization) {
-  for (const Transformer& transformer : Transformers()) {
+  for (const Transformer& transformer : kTransformers) {
     if (transformer.name != name) continue;
     RefuseIf(normalization.has_value(), "network.norm",
              Name(normalization.value_or(Normalization::kNone)),
              fmt::format("nothing with {}", name));
     return MakeWorkload(transformer, bytes_per_number);
   }
-  if (!IsWorkloadName(name)) {
-    throw analysis::InvalidArgument("network", name, analysis::OneOf(name, WorkloadNames()));
-  }
+  RefuseIf(!IsWorkloadName(name), "network", name, analysis::OneOf(name, WorkloadNames()));
   NetworkOptions options;
   options.name = name;
   options.normalization = normalization;

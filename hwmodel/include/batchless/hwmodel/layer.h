@@ -163,9 +163,9 @@ struct LayerTraits {
   int inputs = 1;  ///< values that it takes
   /// From its input and its fields; null: that of the input. Less than one element: it does not fit.
   FeatureShape (*output)(const Layer&) = nullptr;
-  std::int64_t (*parameters)(const Layer&) = nullptr;     ///< null: it has none
-  std::int64_t (*multiply_adds)(const Layer&) = NoFlops;  ///< of weights
-  std::int64_t (*elementwise_flops)(const Layer&);        ///< of the rest
+  std::int64_t (*parameters)(const Layer&) = nullptr;         ///< null: it has none
+  std::int64_t (*multiply_adds)(const Layer&) = NoFlops;      ///< of weights
+  std::int64_t (*elementwise_flops)(const Layer&) = NoFlops;  ///< of the rest
   /// FLOPs of products of two activations, whose gradients take twice as many.
   std::int64_t (*product_flops)(const Layer&) = NoFlops;
   /// Parameters that one sample reads and whose gradients it writes; null: all of them.

@@ -59,7 +59,7 @@ struct Workload {
 
 /// Shape of a transformer.
 struct Transformer {
-  std::string name;
+  std::string_view name;
   int blocks = 1;
   int width = 1;
   int heads = 1;
