@@ -71,38 +71,6 @@ NodeRates RatesOf(const TransformerRun& run, const Machine& node,
           .network = efficiencies.bandwidth * node.network_bytes_per_second};
 }
 
-}  // namespace
-
-BlockCosts CostBlock(const TransformerRun& run, const BlockOptions& options) {
-  Check(run);
-  const double t = run.tensor_parallel;
-  const double q = options.sequence_parallel ? t : 1;
-  const double n = Values(run);
-  const double pairs = static_cast<double>(run.microbatch) * run.sequence * run.sequence;
-  const double attention_flops = 4 * pairs * run.hidden / t;
-  const double attention_bytes = 9 * run.heads * pairs / t;
-  BlockCosts costs{
-      .parameters = 12.0 * run.hidden * run.hidden / t,
-      .forward_flops = 24 * n * run.hidden / t + attention_flops,
-      .forward_bytes = 22 * n / q + 16 * n / t + attention_bytes,
-      .exchanged_bytes = 8 * n * (t - 1) / t,
-      .kept_bytes = 10 * n / q + (24 * n + 5 * run.heads * pairs) / t,
-  };
-  if (options.recomputation == Recomputation::kAttention) {
-    costs.again_flops = attention_flops;
-    costs.again_bytes = attention_bytes;
-    costs.kept_bytes = 10 * n / q + 24 * n / t;
-  } else if (options.recomputation == Recomputation::kFull) {
-    costs.again_flops = costs.forward_flops;
-    costs.again_bytes = costs.forward_bytes;
-    costs.again_exchanged_bytes = costs.exchanged_bytes;
-    costs.kept_bytes = 2 * n / q;
-  }
-  return costs;
-}
-
-namespace {
-
 // `schedule` is that of the run.
 double StepSeconds(const TransformerRun& run, const Schedule& schedule, const BlockOptions& options,
                    const Machine& node, const Efficiencies& efficiencies) {
@@ -137,6 +105,34 @@ double StepSeconds(const TransformerRun& run, const Schedule& schedule, const Bl
 }
 
 }  // namespace
+
+BlockCosts CostBlock(const TransformerRun& run, const BlockOptions& options) {
+  Check(run);
+  const double t = run.tensor_parallel;
+  const double q = options.sequence_parallel ? t : 1;
+  const double n = Values(run);
+  const double pairs = static_cast<double>(run.microbatch) * run.sequence * run.sequence;
+  const double attention_flops = 4 * pairs * run.hidden / t;
+  const double attention_bytes = 9 * run.heads * pairs / t;
+  BlockCosts costs{
+      .parameters = 12.0 * run.hidden * run.hidden / t,
+      .forward_flops = 24 * n * run.hidden / t + attention_flops,
+      .forward_bytes = 22 * n / q + 16 * n / t + attention_bytes,
+      .exchanged_bytes = 8 * n * (t - 1) / t,
+      .kept_bytes = 10 * n / q + (24 * n + 5 * run.heads * pairs) / t,
+  };
+  if (options.recomputation == Recomputation::kAttention) {
+    costs.again_flops = attention_flops;
+    costs.again_bytes = attention_bytes;
+    costs.kept_bytes = 10 * n / q + 24 * n / t;
+  } else if (options.recomputation == Recomputation::kFull) {
+    costs.again_flops = costs.forward_flops;
+    costs.again_bytes = costs.forward_bytes;
+    costs.again_exchanged_bytes = costs.exchanged_bytes;
+    costs.kept_bytes = 2 * n / q;
+  }
+  return costs;
+}
 
 double PredictStepSeconds(const TransformerRun& run, const BlockOptions& options,
                           const Machine& node, const Efficiencies& efficiencies) {
