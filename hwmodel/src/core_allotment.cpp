@@ -28,11 +28,10 @@ void Check(Workers workers) {
 bool Allot(Workers workers, std::span<const std::int64_t> minimums, double period,
            std::int64_t cores, std::vector<std::int64_t>& allotted) {
   for (std::size_t w = 0; w < workers.size(); ++w) {
-    const double need = CoresWithin(workers[w], period);
+    const double need = std::max(static_cast<double>(minimums[w]), CoresWithin(workers[w], period));
     if (need > static_cast<double>(cores)) return false;
-    allotted[w] = std::max(minimums[w], static_cast<std::int64_t>(need));
+    allotted[w] = static_cast<std::int64_t>(need);
     cores -= allotted[w];
-    if (cores < 0) return false;
   }
   return true;
 }

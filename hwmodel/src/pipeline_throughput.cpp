@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/core_allotment.h"
 #include "batchless/hwmodel/cycle_time.h"
 #include "batchless/hwmodel/partition.h"
@@ -21,8 +20,6 @@
 
 namespace batchless::hwmodel {
 namespace {
-
-using analysis::InvalidArgument;
 
 std::string StagesText(const Workload& workload, int first, int end) {
   const auto& names = workload.stage_names;
@@ -55,10 +52,10 @@ int WorkerCount(const Workload& workload, const Machine& machine,
 
 std::int64_t PerUpdate(const ThroughputOptions& options, const ScheduleKind& kind, int workers) {
   const std::int64_t given = options.microbatches_per_update;
-  if (!kind.updates_each) return given > 0 ? given : std::int64_t{4} * workers;
-  if (given <= 1) return 1;
-  throw InvalidArgument("microbatches_per_update", static_cast<double>(given),
-                        "0 or 1 with " + options.schedule + ", which updates after each");
+  RefuseIf(kind.updates_each && given > 1, "microbatches_per_update", given,
+           "0 or 1 with " + options.schedule + ", which updates after each");
+  if (kind.updates_each) return 1;
+  return given > 0 ? given : std::int64_t{4} * workers;
 }
 
 Schedule ScheduleOf(const Setting& setting, std::int64_t microbatches) {

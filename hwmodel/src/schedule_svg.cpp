@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <vector>
 
-#include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/schedule_picture.h"
 #include "batchless/hwmodel/schedule_summary.h"
+#include "checks.h"
 
 namespace batchless::hwmodel {
 namespace {
@@ -91,7 +91,11 @@ class Drawing {
  public:
   explicit Drawing(const Schedule& schedule)
       : schedule_(schedule), summary_(Summarize(schedule)), first_(schedule.actions.front().step) {
-    CheckSize();
+    const std::int64_t most = kMaxPictureCells / summary_.workers;
+    RefuseIf(summary_.steps > most, "microbatches",
+             fmt::format("{}, which take {}", schedule.microbatches, Count(summary_.steps, "step")),
+             fmt::format("a picture of at most {} steps of {}", most,
+                         Count(summary_.workers, "worker")));
     std::vector<int> chunks(static_cast<std::size_t>(summary_.workers));
     chunk_.resize(static_cast<std::size_t>(schedule.copies()));
     for (int stage = 0; stage < schedule.stages; ++stage) {
@@ -145,15 +149,6 @@ class Drawing {
   }
 
  private:
-  void CheckSize() const {
-    if (summary_.steps <= kMaxPictureCells / summary_.workers) return;
-    throw analysis::InvalidArgument(
-        "microbatches",
-        fmt::format("{}, which take {}", schedule_.microbatches, Count(summary_.steps, "step")),
-        fmt::format("a picture of at most {} steps of {}", kMaxPictureCells / summary_.workers,
-                    Count(summary_.workers, "worker")));
-  }
-
   bool has_chunks() const { return most_chunks_ > 1; }
 
   std::string RowLabel(int worker) const {
