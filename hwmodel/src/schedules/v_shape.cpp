@@ -12,12 +12,15 @@
 namespace batchless::hwmodel {
 namespace {
 
-// The order of one worker in a mini-batch of M micro-batches. Arm 0 of the V is the stage on the way down, w;
+// Appends what one worker does in a mini-batch of M micro-batches to its order. Arm 0 of the V is the stage on the way down, w;
 // arm 1 the one on the way up.
 class VWorker {
  public:
-  VWorker(int worker, int stages, std::int64_t microbatches, std::int64_t first)
-      : stages_{worker, stages - 1 - worker}, microbatches_(microbatches), first_(first) {}
+  VWorker(Order& order, int worker, int stages, std::int64_t microbatches, std::int64_t first)
+      : order_(order),
+        stages_{worker, stages - 1 - worker},
+        microbatches_(microbatches),
+        first_(first) {}
 
   void Forward(int arm) { Append(ActionKind::kForward, arm); }
   void Backward(int arm) {
@@ -35,8 +38,6 @@ class VWorker {
     return counts_[static_cast<std::size_t>(kind)][arm];
   }
 
-  const Order& order() const { return order_; }
-
  private:
   std::int64_t Append(ActionKind kind, int arm) {
     const std::int64_t microbatch = first_ + counts_[static_cast<std::size_t>(kind)][arm]++;
@@ -44,16 +45,17 @@ class VWorker {
     return microbatch;
   }
 
+  Order& order_;
   std::array<int, 2> stages_;
   std::int64_t microbatches_;
   std::int64_t first_;
   std::array<std::array<std::int64_t, 2>, kActionKinds.size()> counts_{};
-  Order order_;
 };
 
-Order ZeroBubbleVOrder(int worker, int stages, std::int64_t microbatches, std::int64_t first) {
+void AppendZeroBubbleV(Order& order, int worker, int stages, std::int64_t microbatches,
+                       std::int64_t first) {
   const int behind = stages / 2 - worker;  // workers from this one to the foot of the V
-  VWorker v(worker, stages, microbatches, first);
+  VWorker v(order, worker, stages, microbatches, first);
   for (int k = 0; k < 2 * behind - 1; ++k) v.Forward(0);
   for (int k = 0; k < worker; ++k) {
     v.Forward(1);
@@ -78,12 +80,12 @@ Order ZeroBubbleVOrder(int worker, int stages, std::int64_t microbatches, std::i
   for (const int arm : {1, 0}) {
     while (v.Count(ActionKind::kWeightGradient, arm) < microbatches) v.WeightGradient(arm);
   }
-  return v.order();
 }
 
-Order DualPipeVOrder(int worker, int stages, std::int64_t microbatches, std::int64_t first) {
+void AppendDualPipeV(Order& order, int worker, int stages, std::int64_t microbatches,
+                     std::int64_t first) {
   const int behind = stages / 2 - 1 - worker;
-  VWorker v(worker, stages, microbatches, first);
+  VWorker v(order, worker, stages, microbatches, first);
   std::deque<int> left;  // arms of input gradients whose weight gradients come later
   const auto backward = [&](int arm, bool whole) {
     whole ? v.Backward(arm) : v.InputGradient(arm);
@@ -126,7 +128,6 @@ Order DualPipeVOrder(int worker, int stages, std::int64_t microbatches, std::int
     backward(0, false);
   }
   while (!left.empty()) catch_up();
-  return v.order();
 }
 
 void CheckV(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update,
@@ -137,10 +138,10 @@ void CheckV(int stages, std::int64_t microbatches, std::int64_t microbatches_per
            "at least " + std::to_string(fewest) + " with " + std::to_string(stages) + " stages");
 }
 
-// A V of the stages; make(worker, stages, microbatches, first) is the worker's order of a mini-batch.
-template <class Make>
+// A V of the stages; append(order, worker, stages, microbatches, first) adds a worker's mini-batch.
+template <class Append>
 Schedule VSchedule(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update,
-                   const Make& make) {
+                   const Append& append) {
   CheckV(stages, microbatches, microbatches_per_update, stages);
   Schedule schedule{.stages = stages, .microbatches = microbatches};
   for (int stage = 0; stage < stages; ++stage) {
@@ -148,19 +149,18 @@ Schedule VSchedule(int stages, std::int64_t microbatches, std::int64_t microbatc
   }
   return InOrder(std::move(schedule), microbatches_per_update,
                  [&](Order& order, int worker, std::int64_t first) {
-                   const Order more = make(worker, stages, microbatches_per_update, first);
-                   order.insert(order.end(), more.begin(), more.end());
+                   append(order, worker, stages, microbatches_per_update, first);
                  });
 }
 
 }  // namespace
 
 Schedule ZeroBubbleV(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
-  return VSchedule(stages, microbatches, microbatches_per_update, ZeroBubbleVOrder);
+  return VSchedule(stages, microbatches, microbatches_per_update, AppendZeroBubbleV);
 }
 
 Schedule DualPipeV(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
-  return VSchedule(stages, microbatches, microbatches_per_update, DualPipeVOrder);
+  return VSchedule(stages, microbatches, microbatches_per_update, AppendDualPipeV);
 }
 
 Schedule DualPipe(int stages, std::int64_t microbatches, std::int64_t microbatches_per_update) {
@@ -178,8 +178,9 @@ Schedule DualPipe(int stages, std::int64_t microbatches, std::int64_t microbatch
   const auto append = [&](Order& order, int worker, std::int64_t first) {
     const bool mirrored = worker >= stages / 2;
     const int of_v = mirrored ? stages - 1 - worker : worker;
-    for (const Action& action :
-         DualPipeVOrder(of_v, stages, microbatches_per_update / 2, first / 2)) {
+    Order actions_of_v;
+    AppendDualPipeV(actions_of_v, of_v, stages, microbatches_per_update / 2, first / 2);
+    for (const Action& action : actions_of_v) {
       // Both make the last gradients of their stages in one step, this one after the other.
       if (action.kind == ActionKind::kUpdate && !mirrored) continue;
       const bool from_back = (action.stage != of_v) != mirrored;
