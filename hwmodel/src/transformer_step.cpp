@@ -49,8 +49,9 @@ struct NodeRates {
   double fabric;
   double network;
 
-  double Seconds(double flop, double bytes, double exchanged) const {
-    return flop / flops + bytes / memory + (exchanged > 0 ? exchanged / fabric : 0);
+  double Seconds(const PassCosts& pass) const {
+    const double exchange = pass.exchanged_bytes > 0 ? pass.exchanged_bytes / fabric : 0;
+    return pass.flops / flops + pass.bytes / memory + exchange;
   }
 };
 
@@ -77,13 +78,10 @@ double StepSeconds(const TransformerRun& run, const Schedule& schedule, const Bl
   const BlockCosts block = CostBlock(run, options);
   const NodeRates rates = RatesOf(run, node, efficiencies);
   const double blocks = BlocksOfChunk(run);
-  const double forward =
-      rates.Seconds(block.forward_flops, block.forward_bytes, block.exchanged_bytes);
-  const double again =
-      rates.Seconds(block.again_flops, block.again_bytes, block.again_exchanged_bytes);
+  const double forward = rates.Seconds(block.forward);
+  const auto& [flops, bytes, exchanged_bytes] = block.forward;
   const double backward =
-      rates.Seconds(2 * block.forward_flops, 2 * block.forward_bytes, block.exchanged_bytes) +
-      again;
+      rates.Seconds({2 * flops, 2 * bytes, exchanged_bytes}) + rates.Seconds(block.again);
   const StageTimes chunk{
       .forward_seconds = blocks * forward,
       .backward_seconds = blocks * backward,
@@ -93,9 +91,9 @@ double StepSeconds(const TransformerRun& run, const Schedule& schedule, const Bl
   const double n = Values(run);
   const double logits = n / run.hidden * run.vocabulary / run.tensor_parallel;
   simulation.times.stages.back().forward_seconds +=
-      rates.Seconds(2 * logits * run.hidden, kLogitBytes * logits, 0);
+      rates.Seconds({2 * logits * run.hidden, kLogitBytes * logits});
   simulation.times.stages.back().backward_seconds +=
-      rates.Seconds(4 * logits * run.hidden, kLogitBytes * logits, 0);
+      rates.Seconds({4 * logits * run.hidden, kLogitBytes * logits});
   if (run.pipeline_parallel > 1) {
     simulation.times.link_seconds.assign(static_cast<std::size_t>(schedule.stages) - 1,
                                          2 * n / rates.network);
@@ -116,19 +114,16 @@ BlockCosts CostBlock(const TransformerRun& run, const BlockOptions& options) {
   const double attention_bytes = 9 * run.heads * pairs / t;
   BlockCosts costs{
       .parameters = 12.0 * run.hidden * run.hidden / t,
-      .forward_flops = 24 * n * run.hidden / t + attention_flops,
-      .forward_bytes = 22 * n / q + 16 * n / t + attention_bytes,
-      .exchanged_bytes = 8 * n * (t - 1) / t,
+      .forward = {.flops = 24 * n * run.hidden / t + attention_flops,
+                  .bytes = 22 * n / q + 16 * n / t + attention_bytes,
+                  .exchanged_bytes = 8 * n * (t - 1) / t},
       .kept_bytes = 10 * n / q + (24 * n + 5 * run.heads * pairs) / t,
   };
   if (options.recomputation == Recomputation::kAttention) {
-    costs.again_flops = attention_flops;
-    costs.again_bytes = attention_bytes;
+    costs.again = {.flops = attention_flops, .bytes = attention_bytes};
     costs.kept_bytes = 10 * n / q + 24 * n / t;
   } else if (options.recomputation == Recomputation::kFull) {
-    costs.again_flops = costs.forward_flops;
-    costs.again_bytes = costs.forward_bytes;
-    costs.again_exchanged_bytes = costs.exchanged_bytes;
+    costs.again = costs.forward;
     costs.kept_bytes = 2 * n / q;
   }
   return costs;

@@ -40,10 +40,10 @@ TEST_CASE("A block on one GPU has the published costs") {
   const BlockCosts costs = CostBlock(run, {});
   CHECK(costs.parameters == 12.0 * 512 * 512);
   // 24 b s h^2 (1 + s / (6 h))
-  CHECK(costs.forward_flops == Approx(24 * n * 512 * (1 + 128.0 / (6 * 512))));
+  CHECK(costs.forward.flops == Approx(24 * n * 512 * (1 + 128.0 / (6 * 512))));
   // s b h (34 + 5 a s / h)
   CHECK(costs.kept_bytes == Approx(n * (34 + 5 * 8 * 128.0 / 512)));
-  CHECK(costs.exchanged_bytes == 0);
+  CHECK(costs.forward.exchanged_bytes == 0);
   CHECK(CostBlock(run, kAttention).kept_bytes == Approx(34 * n));
   CHECK(CostBlock(run, kFull).kept_bytes == Approx(2 * n));
 }
@@ -57,28 +57,28 @@ TEST_CASE(
   const BlockCosts whole = CostBlock(one, {});
   const BlockCosts part = CostBlock(four, parallel);
   CHECK(4 * part.parameters == Approx(whole.parameters));
-  CHECK(4 * part.forward_flops == Approx(whole.forward_flops));
-  CHECK(4 * part.forward_bytes == Approx(whole.forward_bytes));
+  CHECK(4 * part.forward.flops == Approx(whole.forward.flops));
+  CHECK(4 * part.forward.bytes == Approx(whole.forward.bytes));
   CHECK(4 * part.kept_bytes == Approx(whole.kept_bytes));
-  CHECK(part.exchanged_bytes == CostBlock(four, {}).exchanged_bytes);
+  CHECK(part.forward.exchanged_bytes == CostBlock(four, {}).forward.exchanged_bytes);
   CHECK(CostBlock(four, {}).kept_bytes > part.kept_bytes);
 }
 
 TEST_CASE("What a recomputation makes again is what it does not keep") {
   const BlockCosts none = CostBlock(Small(), {});
   const BlockCosts full = CostBlock(Small(), kFull);
-  CHECK(full.again_flops == none.forward_flops);
-  CHECK(full.again_bytes == none.forward_bytes);
+  CHECK(full.again.flops == none.forward.flops);
+  CHECK(full.again.bytes == none.forward.bytes);
   const double pairs = 128.0 * 128;
   const BlockCosts attention = CostBlock(Small(), kAttention);
-  CHECK(attention.again_flops == 4 * pairs * 512);
+  CHECK(attention.again.flops == 4 * pairs * 512);
   CHECK(none.kept_bytes - attention.kept_bytes == 5 * 8 * pairs);
 }
 
 TEST_CASE("A step without a pipeline takes its passes' FLOPs") {
   TransformerRun run = Small();
   run.batch = 6;
-  const double flops = 6 * CostBlock(run, {}).forward_flops;
+  const double flops = 6 * CostBlock(run, {}).forward.flops;
   const Efficiencies half{.compute = 0.5};
   const double logits = 6 * 3 * 2.0 * 128 * 512;
   CHECK(PredictStepSeconds(run, {}, Computer(), half) == Approx((3 * flops + logits) / 0.5e12));
@@ -93,11 +93,11 @@ TEST_CASE("Bytes take time at their efficiency, each GPU's at its own memory") {
   node.peak_flops_per_second = 1e30;
   node.shared_bytes_per_second = 4e9;
   const BlockCosts costs = CostBlock(run, {});
-  const double moved = 3 * costs.forward_bytes + 30 * costs.parameters + 16.0 * 128 / 4;
+  const double moved = 3 * costs.forward.bytes + 30 * costs.parameters + 16.0 * 128 / 4;
   CHECK(PredictStepSeconds(run, {}, node, {.bandwidth = 0.8}) == Approx(moved / 0.8e9));
   node.fabric_bytes_per_second = 4e8;
   CHECK(PredictStepSeconds(run, {}, node, {.bandwidth = 0.8}) ==
-        Approx(moved / 0.8e9 + 2 * costs.exchanged_bytes / 0.8e8));
+        Approx(moved / 0.8e9 + 2 * costs.forward.exchanged_bytes / 0.8e8));
 }
 
 TEST_CASE("Fill and drain cost (p - 1) / (v m) of the step") {
@@ -107,7 +107,7 @@ TEST_CASE("Fill and drain cost (p - 1) / (v m) of the step") {
     run.pipeline_parallel = 4;
     run.interleaving = chunks;
     run.batch = 16;
-    const double ideal = 16 * 3 * 6 * CostBlock(run, {}).forward_flops / 1e12;
+    const double ideal = 16 * 3 * 6 * CostBlock(run, {}).forward.flops / 1e12;
     CHECK(PredictStepSeconds(run, {}, Computer(), {}) ==
           Approx(ideal * (1 + 3.0 / (chunks * 16))).epsilon(1e-3));
     // L (1 + (p - 1) / (p v)) blocks' activations on the first node, L with one chunk.

@@ -65,16 +65,17 @@ struct BlockOptions {
   bool sequence_parallel = false;
 };
 
+struct PassCosts {
+  double flops = 0;
+  double bytes = 0;
+  double exchanged_bytes = 0;
+};
+
 /// What a block's passes of one micro-batch take of one GPU.
 struct BlockCosts {
   double parameters = 0;
-  double forward_flops = 0;
-  double forward_bytes = 0;
-  double exchanged_bytes = 0;
-  /// What the backward makes again, beside twice the forward.
-  double again_flops = 0;
-  double again_bytes = 0;
-  double again_exchanged_bytes = 0;
+  PassCosts forward{};
+  PassCosts again{};  ///< what the backward makes again, beside twice the forward
   double kept_bytes = 0;
 };
 
