@@ -19,10 +19,10 @@ constexpr std::array<MemoryScheme, 11> kSchemes = {{
     {.name = "paci", .schedule = "paci"},
     {.name = "pipemare", .schedule = "pb", .further_weight_copies = 1},
     {.name = "2bw", .schedule = "2bw", .counts_inputs = true},
-    {.name = "2bw-recompute", .schedule = "2bw", .recomputes = true},
+    {.name = "2bw-recompute", .schedule = "2bw", .keeps_one = true, .counts_inputs = true},
     {.name = "gpipe", .schedule = "gpipe"},
-    {.name = "gpipe-recompute", .schedule = "gpipe", .recomputes = true},
-    {.name = "reversible", .schedule = "pb", .reversible = true},
+    {.name = "gpipe-recompute", .schedule = "gpipe", .keeps_one = true, .counts_inputs = true},
+    {.name = "reversible", .schedule = "pb", .keeps_one = true},
 }};
 
 }  // namespace
@@ -48,9 +48,7 @@ SchemeMemory KeptBytes(const MemoryScheme& scheme, const WorkerSizes& worker, do
                        double in_flight) {
   SchemeMemory kept;
   kept.weight_bytes = worker.weights * (versions + scheme.further_weight_copies);
-  kept.activation_bytes = scheme.recomputes   ? worker.activations + in_flight * worker.input
-                          : scheme.reversible ? worker.activations
-                                              : in_flight * worker.activations;
+  kept.activation_bytes = (scheme.keeps_one ? 1 : in_flight) * worker.activations;
   if (scheme.counts_inputs) kept.activation_bytes += in_flight * worker.input;
   return kept;
 }

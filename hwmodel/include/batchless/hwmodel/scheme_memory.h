@@ -39,9 +39,8 @@ struct MemoryScheme {
   std::string_view schedule;
   bool weight_stashing = false;
   bool vertical_sync = false;
-  bool recomputes = false;     ///< keeps inputs alone, and one micro-batch's activations
-  bool counts_inputs = false;  ///< beside the activations
-  bool reversible = false;     ///< keeps one micro-batch's activations
+  bool keeps_one = false;      ///< activations of one micro-batch, not of all in flight
+  bool counts_inputs = false;  ///< of all in flight, beside the activations
   int further_weight_copies = 0;
 };
 
