@@ -30,7 +30,6 @@ std::string StagesText(const Workload& workload, int first, int end) {
 // What every step reads and none changes.
 struct Setting : Execution {
   const ThroughputOptions& options;
-  const ScheduleKind& kind;
   int workers = 1;
 };
 
@@ -59,13 +58,11 @@ std::int64_t PerUpdate(const ThroughputOptions& options, const ScheduleKind& kin
 }
 
 Schedule ScheduleOf(const Setting& setting, std::int64_t microbatches) {
-  return MakeSchedule(
-      setting.options.schedule,
-      {.stages = setting.workers,
-       .microbatches = microbatches,
-       .microbatches_per_update = setting.kind.updates_each ? 0 : setting.per_update,
-       .weight_stashing = setting.options.weight_stashing,
-       .vertical_sync = setting.options.vertical_sync});
+  return MakeSchedule(setting.options.schedule, {.stages = setting.workers,
+                                                 .microbatches = microbatches,
+                                                 .microbatches_per_update = setting.per_update,
+                                                 .weight_stashing = setting.options.weight_stashing,
+                                                 .vertical_sync = setting.options.vertical_sync});
 }
 
 // Cores with as much local memory.
@@ -301,7 +298,6 @@ Throughput PredictPipeline(const Workload& workload, const Machine& machine,
                    .measured = Measured(workload, machine, workers),
                    .per_update = PerUpdate(options, kind, workers)},
                   options,
-                  kind,
                   workers};
   setting.launched = setting.workers == 1 && machine.launch_seconds > 0 && !setting.measured;
   const Schedule schedule =
