@@ -9,6 +9,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/memory_plan.h"
 #include "batchless/hwmodel/network_builder.h"
+#include "batchless/hwmodel/workload.h"
 #include "catch.h"
 #include "refusal.h"
 
@@ -126,9 +127,7 @@ TEST_CASE("A gpt has GPT-2's parameters, and a matrix of its own at the end", "[
   const Network network = MakeNetwork(options);
   CHECK(network.stage_count() == 4 * 12 + 4);
   CHECK(LabelsOf(network) == 1024);
-  std::int64_t parameters = 0;
-  for (const StageCost& cost : ComputeCosts(network)) parameters += cost.parameters;
-  CHECK(parameters == 124'439'808 + 50257 * 768);
+  CHECK(MakeWorkload(network).parameters() == 124'439'808 + 50257 * 768);
   CHECK(network.stages[0].layers[0].vocabulary == 50257);
   CHECK(network.stages[1].layers[3].standard_deviation == Approx(0.02 / std::sqrt(24.0)));
 }
@@ -136,9 +135,7 @@ TEST_CASE("A gpt has GPT-2's parameters, and a matrix of its own at the end", "[
 TEST_CASE("A gpt's norms and activation are options", "[network]") {
   const NetworkOptions plain{.name = "gpt", .layers = 2, .width = 8, .heads = 2};
   const auto parameters = [](const NetworkOptions& options) {
-    std::int64_t sum = 0;
-    for (const StageCost& cost : ComputeCosts(MakeNetwork(options))) sum += cost.parameters;
-    return sum;
+    return MakeWorkload(MakeNetwork(options)).parameters();
   };
   NetworkOptions other = plain;
   other.rms_norm = true;
@@ -170,14 +167,12 @@ TEST_CASE("Tied embeddings have GPT-2's own number of parameters, and rows in ev
   const std::vector<StageCost> costs = ComputeCosts(network);
   const std::int64_t rows = std::int64_t{50257} * 768;
   REQUIRE(costs.size() == own.size());
-  std::int64_t parameters = 0;
   for (std::size_t s = 0; s < costs.size(); ++s) {
-    parameters += costs[s].parameters;
     const bool carries = s + 2 < costs.size();
     CHECK(costs[s].boundary_bytes - own[s].boundary_bytes == (carries ? 4 * rows : 0));
     CHECK(costs[s].training_flops() == own[s].training_flops());
   }
-  CHECK(parameters == 124'439'808);
+  CHECK(MakeWorkload(network).parameters() == 124'439'808);
   const std::size_t head = costs.size() - 2;
   CHECK(costs[head].parameters == 0);
   CHECK(costs[head].activation_bytes - own[head].activation_bytes == 4 * rows);
@@ -278,9 +273,7 @@ TEST_CASE("A network is put together as the builder's header shows", "[network]"
   x = builder.Add({.name = "fc", .layers = {linear}, .inputs = {x}});
   CHECK(builder.Add({.name = "loss", .layers = {{.kind = LayerKind::kLoss}}, .inputs = {x}}) == -1);
   const Network network = builder.Finish();
-  std::int64_t parameters = 0;
-  for (const StageCost& cost : ComputeCosts(network)) parameters += cost.parameters;
-  CHECK(parameters == 9 * 3 * 16 + 170);
+  CHECK(MakeWorkload(network).parameters() == 9 * 3 * 16 + 170);
   CHECK(network.values[1].shape == FeatureShape{16, 32, 32});
   CHECK(network.values[1].consumers == std::vector<int>{1});
 }

@@ -21,8 +21,6 @@ bool Contains(const std::string& text, const std::string& part) {
 
 const auto kCsv = [](const std::string& text) { return ParseCsv(text); };
 
-constexpr const char* kHeader = "step,stage,kind,microbatch\n";
-
 }  // namespace
 
 TEST_CASE("every kind comes back from CSV and from text as it was") {
@@ -129,7 +127,7 @@ TEST_CASE("what cannot be read is named with its line, the value and what is acc
     std::string start;
     std::string accepted;
   };
-  const std::string header = kHeader;
+  const std::string header = "step,stage,kind,microbatch\n";
   const Case c = GENERATE_COPY(values<Case>({
       {"", "line 1: columns: got an empty string", "step,stage,kind,microbatch"},
       {"step,stage,kind\n", "line 1: columns: got step,stage,kind,", "microbatch"},
