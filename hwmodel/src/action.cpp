@@ -13,23 +13,12 @@ constexpr std::string_view kLetters = "FBWU";
 constexpr std::array<std::string_view, 4> kActionNames = {"forward", "backward", "weight gradient",
                                                           "update"};
 
-// Reads a number without sign or spaces from the front of `text` and removes it.
+// Whether all of the text is a number without sign or spaces.
 template <class Integer>
-bool TakeNumber(std::string_view& text, Integer& number) {
-  if (text.empty() || text.front() == '-') return false;
+bool ReadNumber(std::string_view text, Integer& number) {
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc()) return false;
-  text = std::string_view(rest, static_cast<std::size_t>(end - rest));
-  return true;
-}
-
-bool TakeKind(std::string_view& text, ActionKind& kind) {
-  const std::size_t found = text.empty() ? std::string_view::npos : kLetters.find(text.front());
-  if (found == std::string_view::npos) return false;
-  kind = kActionKinds.at(found);
-  text.remove_prefix(1);
-  return true;
+  return error == std::errc() && rest == end && text.front() != '-';
 }
 
 }  // namespace
@@ -44,10 +33,11 @@ std::string ToText(const Action& action) {
 
 Action ParseAction(std::string_view text) {
   Action action;
-  std::string_view rest = text;
-  RefuseIf(!TakeNumber(rest, action.stage) || !TakeKind(rest, action.kind) ||
-               !TakeNumber(rest, action.microbatch) || !rest.empty(),
+  const std::size_t place = text.find_first_of(kLetters);
+  RefuseIf(place == std::string_view::npos || !ReadNumber(text.substr(0, place), action.stage) ||
+               !ReadNumber(text.substr(place + 1), action.microbatch),
            "action", text, "stage, one of F B W U, micro-batch, such as 2F0");
+  action.kind = kActionKinds.at(kLetters.find(text[place]));
   return action;
 }
 
