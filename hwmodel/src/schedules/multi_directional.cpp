@@ -1,6 +1,5 @@
 // AMDP's pipelines in several directions over the same workers.
 #include <algorithm>
-#include <utility>
 
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "checks.h"
@@ -28,8 +27,7 @@ Schedule AmdpMulti(int stages, std::int64_t microbatches, std::int64_t microbatc
   // micro-batch of a pipeline two steps behind the first one, at the first stage one. All copies of a stage
   // end a mini-batch in one step; the last worker that has one then updates it, but where more micro-batches
   // follow only after its forwards of the next S.
-  std::vector<std::vector<std::pair<std::int64_t, Action>>> passes(
-      static_cast<std::size_t>(stages));
+  std::vector<std::vector<TimedAction>> passes(static_cast<std::size_t>(stages));
   for (std::int64_t i = 0; i < microbatches; ++i) {
     const std::int64_t first = i / stages * stages;  // of the S micro-batches that this one is of
     const bool is_second = i - first >= copies;
@@ -57,7 +55,7 @@ Schedule AmdpMulti(int stages, std::int64_t microbatches, std::int64_t microbatc
   std::vector<Order> orders;
   for (auto& of_worker : passes) {
     std::stable_sort(of_worker.begin(), of_worker.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
+                     [](const auto& a, const auto& b) { return a.step < b.step; });
     Order& order = orders.emplace_back();
     for (const auto& [step, action] : of_worker) order.push_back(action);
   }
