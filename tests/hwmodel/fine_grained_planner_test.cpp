@@ -4,7 +4,6 @@
 #include <random>
 #include <string>
 
-#include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/partition.h"
 #include "catch.h"
 #include "refusal.h"

@@ -1,7 +1,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/scheme_memory.h"
 #include "catch.h"
 #include "refusal.h"

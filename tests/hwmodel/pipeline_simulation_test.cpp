@@ -1,9 +1,7 @@
 #include "batchless/hwmodel/pipeline_simulation.h"
 
 #include <algorithm>
-#include <numeric>
 
-#include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/cycle_time.h"
 #include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/steady_state.h"

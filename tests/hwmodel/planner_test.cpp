@@ -4,7 +4,6 @@
 #include <limits>
 #include <random>
 
-#include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/partition.h"
 #include "batchless/hwmodel/scheme_memory.h"
 #include "batchless/hwmodel/throughput.h"

@@ -1,7 +1,6 @@
 // What is in the pictures; that they look right is for eyes.
 #include "batchless/hwmodel/schedule_picture.h"
 
-#include <algorithm>
 #include <set>
 #include <string>
 

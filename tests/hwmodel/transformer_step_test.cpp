@@ -1,7 +1,5 @@
 #include "batchless/hwmodel/transformer_step.h"
 
-#include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "batchless/analysis/argument.h"

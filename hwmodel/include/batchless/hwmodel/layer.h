@@ -60,7 +60,6 @@
 #include <string>
 #include <string_view>
 #include <variant>
-#include <vector>
 
 namespace batchless::hwmodel {
 
