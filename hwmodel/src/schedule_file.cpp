@@ -246,25 +246,23 @@ std::string_view TakeValue(std::string_view& line, const std::string& name) {
 }
 
 void ReadTextHeader(std::string_view line, Schedule& schedule) {
-  std::string_view rest = line;
-  schedule.stages = static_cast<int>(ParseNumber("stages", TakeValue(rest, "stages"), kMaxStages));
-  schedule.microbatches = ParseNumber("microbatches", TakeValue(rest, "microbatches"), kMaxNumber);
-  schedule.slots_per_step = ParseSlots(TakeValue(rest, "slots_per_step"));
-  ReadVersions(TakeValue(rest, "weights"), schedule);
-  if (rest.empty()) return;
-  std::string_view workers = TakeValue(rest, "worker_of_stage");
+  schedule.stages = static_cast<int>(ParseNumber("stages", TakeValue(line, "stages"), kMaxStages));
+  schedule.microbatches = ParseNumber("microbatches", TakeValue(line, "microbatches"), kMaxNumber);
+  schedule.slots_per_step = ParseSlots(TakeValue(line, "slots_per_step"));
+  ReadVersions(TakeValue(line, "weights"), schedule);
+  if (line.empty()) return;
+  std::string_view workers = TakeValue(line, "worker_of_stage");
   while (!workers.empty()) {
     schedule.worker_of_stage.push_back(
         static_cast<int>(ParseNumber("worker_of_stage", TakeUntil(workers, ','), kMaxStages - 1)));
   }
-  if (!rest.empty()) throw InvalidArgument("first line", rest, "nothing behind the workers");
+  if (!line.empty()) throw InvalidArgument("first line", line, "nothing behind the workers");
 }
 
 void ReadStep(std::string_view line, Schedule& schedule) {
-  std::string_view rest = line;
-  const std::int64_t step = ParseNumber("step", TakeUntil(rest, ':'), kMaxStep);
-  while (!rest.empty()) {
-    const std::string_view word = TakeUntil(rest, ' ');
+  const std::int64_t step = ParseNumber("step", TakeUntil(line, ':'), kMaxStep);
+  while (!line.empty()) {
+    const std::string_view word = TakeUntil(line, ' ');
     if (!word.empty()) schedule.actions.push_back({step, ParseAction(word)});
   }
 }
