@@ -14,8 +14,6 @@
 namespace batchless::hwmodel {
 namespace {
 
-using Actions = std::span<const TimedAction>;
-
 // Largest multiple of `divisor` that is at most `number`.
 std::int64_t FloorMultiple(std::int64_t number, std::int64_t divisor) {
   const std::int64_t quotient = number / divisor - (number % divisor < 0 ? 1 : 0);
@@ -34,8 +32,9 @@ Schedule WithoutLag(Schedule schedule) {
 // Looks for the cycle, one length after the other.
 class Search {
  public:
-  explicit Search(const Schedule& schedule)
+  Search(const Schedule& schedule, std::span<const int> worker_of_stage)
       : schedule_(schedule),
+        worker_of_stage_(worker_of_stage),
         versions_(Summarize(schedule.forward_lag == 0 ? schedule : WithoutLag(schedule))),
         splits_backward_(schedule.splits_backward()),
         by_stage_(static_cast<std::size_t>(schedule.stages)),
@@ -59,7 +58,7 @@ class Search {
     }
   }
 
-  SteadyState Run(std::span<const int> worker_of_stage) {
+  SteadyState Run() {
     for (std::int64_t cycle = 1; cycle <= schedule_.microbatches / 2; ++cycle) {
       // In a list that repeats, the update a cycle before the last one is there: long lists of few
       // updates have few lengths to try.
@@ -69,7 +68,7 @@ class Search {
       // The last update of a list may come earlier than those that more micro-batches follow.
       for (std::int64_t back = 2; back <= std::min<std::int64_t>(3, schedule_.microbatches / cycle);
            ++back) {
-        if (const auto found = Try(cycle, back, worker_of_stage)) return *found;
+        if (const auto found = Try(cycle, back)) return *found;
       }
     }
     throw analysis::InvalidArgument("actions", place_, accepted_);
@@ -93,8 +92,7 @@ class Search {
   }
 
   // The cycle of that many micro-batches, so many of them before the end of the list.
-  std::optional<SteadyState> Try(std::int64_t microbatches, std::int64_t back,
-                                 std::span<const int> worker_of_stage) {
+  std::optional<SteadyState> Try(std::int64_t microbatches, std::int64_t back) {
     const std::int64_t first = microbatches * (schedule_.microbatches / microbatches - back);
     const std::int64_t start = entries_[static_cast<std::size_t>(first)];
     const std::int64_t steps = entries_[static_cast<std::size_t>(first + microbatches)] - start;
@@ -120,7 +118,7 @@ class Search {
     steady.stages = schedule_.stages;
     steady.microbatches_per_cycle = microbatches;
     steady.steps_per_cycle = steps;
-    FillWorkers(steady, begin, next, first, worker_of_stage);
+    FillWorkers(steady, begin, next, first);
     const Schedule repeated = Repeat(steady, schedule_, schedule_.microbatches);
     if (!AgreesAtEveryStage(repeated, microbatches)) return std::nullopt;
     if (const auto broken = FirstBrokenRule(repeated)) {
@@ -133,7 +131,7 @@ class Search {
   }
 
   // Whether every stage does as many of everything as micro-batches enter, and updates.
-  bool HasAll(Actions window, std::int64_t microbatches) const {
+  bool HasAll(std::span<const TimedAction> window, std::int64_t microbatches) const {
     std::vector<std::array<std::int64_t, kActionKinds.size()>> counts(by_stage_.size());
     for (const auto& [step, action] : window) {
       ++counts[static_cast<std::size_t>(action.stage)][static_cast<std::size_t>(action.kind)];
@@ -145,8 +143,8 @@ class Search {
     });
   }
 
-  void FillWorkers(SteadyState& steady, std::size_t begin, std::size_t end, std::int64_t first,
-                   std::span<const int> worker_of_stage) const {
+  void FillWorkers(SteadyState& steady, std::size_t begin, std::size_t end,
+                   std::int64_t first) const {
     std::int64_t computations = 0;
     std::int64_t largest = 0;  // offset
     for (std::size_t k = begin; k < end; ++k) {
@@ -158,7 +156,7 @@ class Search {
     for (std::size_t k = begin; k < end; ++k) {
       const auto& [step, action] = schedule_.actions[k];
       const auto worker = static_cast<std::size_t>(
-          worker_of_stage.empty() ? schedule_.worker(action) : worker_of_stage[action.stage]);
+          worker_of_stage_.empty() ? schedule_.worker(action) : worker_of_stage_[action.stage]);
       if (worker >= steady.workers.size()) steady.workers.resize(worker + 1);
       steady.workers[worker].push_back({.kind = action.kind,
                                         .stage = action.stage,
@@ -205,6 +203,7 @@ class Search {
   }
 
   const Schedule& schedule_;
+  std::span<const int> worker_of_stage_;  // empty: the schedule's own
   ScheduleSummary versions_;
   bool splits_backward_;
   std::vector<std::vector<TimedAction>> by_stage_;
@@ -228,7 +227,7 @@ SteadyState FindSteadyState(const Schedule& schedule, std::span<const int> worke
     RefuseIf(worker < 0 || worker >= schedule.stages, "worker_of_stage", worker,
              "worker 0 .. " + std::to_string(schedule.stages - 1));
   }
-  return Search(schedule).Run(worker_of_stage);
+  return Search(schedule, worker_of_stage).Run();
 }
 
 std::int64_t EnoughMicrobatches(const SteadyState& steady) {
