@@ -202,10 +202,8 @@ class Simulator {
     }
 
     links_.resize(2 * static_cast<std::size_t>(schedule_.stages));
-    if (options_.queue_capacity > 0) {
-      held_.resize(workers_);
-      stopped_.assign(workers_, -1);
-    }
+    held_.resize(workers_);
+    stopped_.assign(workers_, -1);
     summary_.busy_seconds.assign(workers_, 0);
     summary_.finish_seconds.assign(static_cast<std::size_t>(schedule_.microbatches), 0);
   }
@@ -234,7 +232,7 @@ class Simulator {
   void TryStart(std::int32_t core) {
     auto& [worker, action, next_waiting] = cores_[core];
     if (action == ends_[worker + 1]) return;
-    if (!held_.empty() && !held_[worker].empty()) {
+    if (!held_[worker].empty()) {
       next_waiting = std::exchange(stopped_[worker], core);
       return;
     }
