@@ -32,12 +32,6 @@ void Check(const Workload& workload, const Machine& machine, const FineGrainedOp
   }
 }
 
-ScheduleSummary SummaryFor(const FineGrainedOptions& options, int workers) {
-  return Summarize(MakeSchedule(options.schedule, {.stages = workers,
-                                                   .microbatches = EnoughMicrobatches(workers, 1),
-                                                   .weight_stashing = options.weight_stashing}));
-}
-
 // The dynamic program for W workers; h of them are behind the one in question.
 class Partitioner {
  public:
@@ -234,7 +228,10 @@ FineGrainedPlan PlanFineGrained(const Workload& workload, const Machine& machine
   const bool has_both = machine.local_memory_bytes > 0 && machine.shared_memory_bytes > 0;
   FineGrainedPlan plan;
   for (const int workers : counts) {
-    const ScheduleSummary summary = SummaryFor(options, workers);
+    const ScheduleSummary summary =
+        Summarize(MakeSchedule(options.schedule, {.stages = workers,
+                                                  .microbatches = EnoughMicrobatches(workers, 1),
+                                                  .weight_stashing = options.weight_stashing}));
     ThroughputOptions predicted = {.schedule = options.schedule,
                                    .microbatch = options.microbatch,
                                    .workers = workers,
