@@ -49,10 +49,8 @@ class Partitioner {
                         .launched = workers_ == 1 && machine.launch_seconds > 0,
                         .measured = Measured(workload, machine, workers_)};
     SetWork(execution);
-    if (machine.local_memory_bytes > 0) work_ = PartsOf(execution, true, 0, stages_);
+    work_ = PartsOf(execution, /*local=*/machine.local_memory_bytes > 0, 0, stages_);
     if (machine.shared_memory_bytes > 0) shared_work_ = PartsOf(execution, false, 0, stages_);
-    if (work_.empty()) core_memory_ = 0;
-    if (work_.empty()) work_ = shared_work_;
     for (int begin = 0; begin < stages_; ++begin) {
       for (int end = begin + 1; end <= stages_; ++end) {
         const double fixed = WorkerBytes(workload, begin, end, b, 0, 0);

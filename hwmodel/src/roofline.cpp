@@ -63,15 +63,13 @@ std::vector<StageWork> WorkOf(const Execution& execution, bool local) {
   std::vector<StageWork> work(execution.workload.stages.size());
   for (std::size_t s = 0; s < work.size(); ++s) {
     const Passes passes = PassesOf(execution, s);
+    StageTimes measured;
+    if (execution.measured) measured = MeasuredTimes(*execution.measured, s, execution.b);
+    if (execution.recomputes) measured.backward_seconds += measured.forward_seconds;
     for (std::size_t kind = 0; kind < passes.size(); ++kind) {
       CoreWork& part = work[s][kind];
       if (execution.measured) {
-        part.most_cores = 1;
-        part.seconds =
-            MeasuredTimes(*execution.measured, s, execution.b).seconds(kActionKinds[kind]);
-        if (execution.recomputes && kActionKinds[kind] == ActionKind::kBackward) {
-          part.seconds += MeasuredTimes(*execution.measured, s, execution.b).forward_seconds;
-        }
+        part = {measured.seconds(kActionKinds[kind]), 1};
         continue;
       }
       part.most_cores = MostCores(execution, s);
