@@ -65,17 +65,15 @@ std::span<const PublishedTransformer> PublishedTransformers() { return kTransfor
 
 Machine PublishedNode() {
   constexpr double kGpus = 8;
-  Machine node;
-  node.name = "eight A100s of 80 GB";
-  node.cores = kGpus;
-  node.peak_flops_per_second = kGpus * 312e12;
-  node.number_bytes = 2;
-  node.shared_memory_bytes = kGpus * 80e9;
-  node.shared_bytes_per_second = kGpus * 2039e9;
-  node.fabric_bytes_per_second = kGpus * 300e9;
-  node.fabric_links = 1;
-  node.network_bytes_per_second = kGpus * 25e9;
-  return node;
+  return {.name = "eight A100s of 80 GB",
+          .cores = kGpus,
+          .peak_flops_per_second = kGpus * 312e12,
+          .number_bytes = 2,
+          .shared_memory_bytes = kGpus * 80e9,
+          .shared_bytes_per_second = kGpus * 2039e9,
+          .fabric_bytes_per_second = kGpus * 300e9,
+          .fabric_links = 1,
+          .network_bytes_per_second = kGpus * 25e9};
 }
 
 std::span<const PublishedSpeedup> PublishedSpeedups() { return kSpeedups; }

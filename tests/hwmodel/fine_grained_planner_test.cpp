@@ -13,14 +13,12 @@ namespace {
 
 // So fast in everything but FLOPs that these alone count.
 Machine Fine(double cores, double core_memory) {
-  Machine machine;
-  machine.name = "fine";
-  machine.cores = cores;
-  machine.peak_flops_per_second = 1e9 * cores;
-  machine.local_memory_bytes = core_memory * cores;
-  machine.local_bytes_per_second = 1e18 * cores;
-  machine.fabric_bytes_per_second = 1e18 * cores;
-  return machine;
+  return {.name = "fine",
+          .cores = cores,
+          .peak_flops_per_second = 1e9 * cores,
+          .local_memory_bytes = core_memory * cores,
+          .local_bytes_per_second = 1e18 * cores,
+          .fabric_bytes_per_second = 1e18 * cores};
 }
 
 Workload Random(std::mt19937& random, int stages) {

@@ -10,13 +10,11 @@ namespace batchless::hwmodel {
 namespace {
 
 Machine Good() {
-  Machine machine;
-  machine.name = std::string("m");
-  machine.peak_flops_per_second = 1e9;
-  machine.local_memory_bytes = 1e6;
-  machine.local_bytes_per_second = 1e9;
-  machine.energy.emplace();
-  return machine;
+  return {.name = std::string("m"),
+          .peak_flops_per_second = 1e9,
+          .local_memory_bytes = 1e6,
+          .local_bytes_per_second = 1e9,
+          .energy = MachineEnergy{}};
 }
 
 TEST_CASE("A number that cannot be is refused by its name", "[machine]") {

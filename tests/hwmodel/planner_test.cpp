@@ -45,16 +45,14 @@ double Exhaustive(const std::vector<LayerTimes>& layers, int begin, int machines
 }
 
 Machine Gpu() {
-  Machine machine;
-  machine.name = "gpu";
-  machine.cores = 80;
-  machine.peak_flops_per_second = 1e13;
-  machine.shared_memory_bytes = 16e9;
-  machine.shared_bytes_per_second = 9e11;
-  machine.network_bytes_per_second = 1e10;
-  machine.network_latency_seconds = 1e-5;
-  machine.launch_seconds = 5e-6;
-  return machine;
+  return {.name = "gpu",
+          .cores = 80,
+          .peak_flops_per_second = 1e13,
+          .shared_memory_bytes = 16e9,
+          .shared_bytes_per_second = 9e11,
+          .network_bytes_per_second = 1e10,
+          .network_latency_seconds = 1e-5,
+          .launch_seconds = 5e-6};
 }
 
 TEST_CASE("PipeDream's dynamic program is as good as exhaustive search", "[planner]") {

@@ -14,25 +14,21 @@ namespace {
 
 // Fast enough in everything but FLOPs that these alone count.
 Machine Fine(double cores) {
-  Machine machine;
-  machine.name = "fine";
-  machine.cores = cores;
-  machine.peak_flops_per_second = 1e9 * cores;
-  machine.local_memory_bytes = 1e15;
-  machine.local_bytes_per_second = 1e18 * cores;
-  machine.fabric_bytes_per_second = 1e18 * cores;
-  return machine;
+  return {.name = "fine",
+          .cores = cores,
+          .peak_flops_per_second = 1e9 * cores,
+          .local_memory_bytes = 1e15,
+          .local_bytes_per_second = 1e18 * cores,
+          .fabric_bytes_per_second = 1e18 * cores};
 }
 
 Machine Gpu() {
-  Machine machine;
-  machine.name = "gpu";
-  machine.cores = 80;
-  machine.peak_flops_per_second = 1.5e13;
-  machine.shared_memory_bytes = 32e9;
-  machine.shared_bytes_per_second = 9e11;
-  machine.launch_seconds = 5e-6;
-  return machine;
+  return {.name = "gpu",
+          .cores = 80,
+          .peak_flops_per_second = 1.5e13,
+          .shared_memory_bytes = 32e9,
+          .shared_bytes_per_second = 9e11,
+          .launch_seconds = 5e-6};
 }
 
 // Stages of equal work, without boundaries.
