@@ -188,12 +188,9 @@ Delay LargestOfOptimum(const VaryingDelay& point, double condition) {
 
 constexpr std::string_view kWhereDelaysVary = " where delays vary";
 
-void CheckVaryingRate(double rate) {
+void Validate(const VaryingDelay& point, double rate) {
+  Validate(point);
   CheckNumber("rate", rate, kMinVaryingRate, kMaxRate, kWhereDelaysVary);
-}
-
-SpectralRadius AtOneDelay(const VaryingDelay& point, Delay delay, double rate) {
-  return ComputeSpectralRadius(point.rule, point.momentum, delay, rate);
 }
 
 // One where the other search is made for: a root would be more than a verdict needs.
@@ -327,10 +324,15 @@ void Validate(const VaryingDelay& point) {
                                               : " where each gradient is compensated by its own"));
 }
 
+std::optional<SpectralRadius> ConstantDelayRadius(const VaryingDelay& point, double rate) {
+  Validate(point, rate);
+  const std::optional<Delay> delay = point.delays.only();
+  if (!delay) return std::nullopt;
+  return ComputeSpectralRadius(point.rule, point.momentum, *delay, rate);
+}
+
 double MeanSquareRadius(const VaryingDelay& point, double rate) {
-  Validate(point);
-  CheckVaryingRate(rate);
-  if (const auto delay = point.delays.only()) return AtOneDelay(point, *delay, rate).radius;
+  if (const auto constant = ConstantDelayRadius(point, rate)) return constant->radius;
   if (IsTrace(point)) return TraceRadius(point, rate);
   return std::exp((IsChain(point) ? ChainLogGrowth(point, rate)
                                   : CriterionLogGrowth<long double>(point, rate)) /
@@ -338,9 +340,7 @@ double MeanSquareRadius(const VaryingDelay& point, double rate) {
 }
 
 double MeanRadius(const VaryingDelay& point, double rate) {
-  Validate(point);
-  CheckVaryingRate(rate);
-  if (const auto delay = point.delays.only()) return AtOneDelay(point, *delay, rate).radius;
+  if (const auto constant = ConstantDelayRadius(point, rate)) return constant->radius;
   if (IsTrace(point)) return TraceRadius(point, rate);
   if (!IsChain(point)) {
     const CovarianceCriterion<long double> criterion(point, rate);
@@ -353,8 +353,7 @@ double MeanRadius(const VaryingDelay& point, double rate) {
 }
 
 double WeightVariance(const VaryingDelay& point, double rate) {
-  Validate(point);
-  CheckVaryingRate(rate);
+  Validate(point, rate);
   if (const auto delay = point.delays.only()) {
     return WeightVariance(point.rule, point.momentum, *delay, rate);
   }
@@ -372,10 +371,7 @@ double WeightVariance(const VaryingDelay& point, double rate) {
 
 LogRate SimulateLogRate(const VaryingDelay& point, double rate, std::uint64_t seed,
                         std::size_t updates) {
-  Validate(point);
-  CheckVaryingRate(rate);
-  if (const auto delay = point.delays.only())
-    return {AtOneDelay(point, *delay, rate).log_radius, 0};
+  if (const auto constant = ConstantDelayRadius(point, rate)) return {constant->log_radius, 0};
   if (IsTrace(point)) return {std::log(TraceRadius(point, rate)), 0};
   return SimulateLogRate(DelaySystem(point, rate), RegimesOf(point.delays), seed, updates);
 }

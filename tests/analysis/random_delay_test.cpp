@@ -266,6 +266,8 @@ TEST_CASE("one delay is a constant delay, by either compensation, as a chain and
     for (const DelayCompensation compensation :
          {DelayCompensation::kMean, DelayCompensation::kOwn}) {
       const VaryingDelay point = Point(rule, compensation, UniformDelays(4, 4));
+      CHECK(ConstantDelayRadius(point, 0.01)->radius == radius);
+      CHECK_FALSE(ConstantDelayRadius(trace, 0.01));
       CHECK(MeanSquareRadius(point, 0.01) == radius);
       CHECK(MeanRadius(point, 0.01) == radius);
       CHECK(WeightVariance(point, 0.01) == variance);

@@ -81,23 +81,24 @@ class StabilityCommand final : public Command {
   void RunVarying(const RulePoint& point, double rate) const {
     const analysis::VaryingDelay varying = point.AtVaryingDelays();
     if (roots_.given()) throw UsageError("--roots", "the flag", "nothing together with --delays");
-    double radius = 0, mean = 0;
+    double radius = 0, mean = 0, half_life = 0;
+    bool stable = false, mean_stable = false;
     analysis::LogRate log_rate;
-    const std::array<std::function<void()>, 3> parts = {
-        [&] { radius = analysis::MeanSquareRadius(varying, rate); },
-        [&] { mean = analysis::MeanRadius(varying, rate); },
-        [&] { log_rate = analysis::SimulateLogRate(varying, rate); }};
-    ParallelRows(
-        parts.size(), 0, [&](std::size_t i) { parts[i](); }, monitor());
-    bool stable = radius < 1;
-    bool mean_stable = mean < 1;
-    double half_life = analysis::HalfLife(radius);
-    // The certificate of a constant delay says more than its radius.
-    if (const auto delay = varying.delays.only()) {
-      const SpectralRadius constant =
-          analysis::ComputeSpectralRadius(point.rule, point.momentum, *delay, rate);
-      stable = mean_stable = constant.stable();
-      half_life = constant.half_life_updates();
+    if (const auto constant = analysis::ConstantDelayRadius(varying, rate)) {
+      radius = mean = constant->radius;
+      stable = mean_stable = constant->stable();
+      half_life = constant->half_life_updates();
+      log_rate.rate = constant->log_radius;
+    } else {
+      const std::array<std::function<void()>, 3> parts = {
+          [&] { radius = analysis::MeanSquareRadius(varying, rate); },
+          [&] { mean = analysis::MeanRadius(varying, rate); },
+          [&] { log_rate = analysis::SimulateLogRate(varying, rate); }};
+      ParallelRows(
+          parts.size(), 0, [&](std::size_t i) { parts[i](); }, monitor());
+      stable = radius < 1;
+      mean_stable = mean < 1;
+      half_life = analysis::HalfLife(radius);
     }
     if (json()) {
       Json object = Describe(point);

@@ -47,6 +47,7 @@
 #include <vector>
 
 #include "batchless/analysis/delay_model.h"
+#include "batchless/analysis/spectral_radius.h"
 
 namespace batchless::analysis {
 
@@ -86,6 +87,9 @@ DelayCoefficients CoefficientsOf(const VaryingDelay& point);
 
 /// All throw InvalidArgument, and std::runtime_error where an iteration does not settle. A distribution of
 /// one delay has the results of that constant delay, to the bit.
+/// The certified radius where a distribution has one delay, which is that of mean, mean square and every run;
+/// none where delays vary.
+std::optional<SpectralRadius> ConstantDelayRadius(const VaryingDelay& point, double rate);
 /// Root of the growth of the mean square per update.
 double MeanSquareRadius(const VaryingDelay& point, double rate);
 /// Spectral radius of the mean; for a trace that of the period, which is not random.
