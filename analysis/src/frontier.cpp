@@ -65,9 +65,9 @@ Row BestOf(const FrontierOptions& options, double momentum) {
 // The smallest rate with ln rho <= target, and its loss.
 FrontierPoint AtMomentum(const FrontierOptions& options, const Row& row, double log_radius,
                          double average) {
-  FrontierPoint point;
-  point.momentum = row.momentum;
-  point.loss = kInfinity;
+  FrontierPoint point{.loss = kInfinity,
+                      .momentum = row.momentum,
+                      .gradients_per_update = options.gradients_per_update};
   if (!(row.best_log_radius <= log_radius)) return point;
   double fast = row.best_rate;
   double slow = fast * kSlowest;
@@ -109,8 +109,7 @@ FrontierPoint Best(const FrontierOptions& options, const std::vector<Row>& rows,
   const double updates = half_life / options.steps_per_update;
   const double log_radius = -std::numbers::ln2 / updates;
   const double average = options.average ? -1 / std::expm1(log_radius) : kMinAverage;
-  FrontierPoint best;
-  best.loss = kInfinity;
+  FrontierPoint best{.loss = kInfinity, .gradients_per_update = options.gradients_per_update};
   std::size_t at = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const FrontierPoint point = AtMomentum(options, rows[i], log_radius, average);
@@ -183,7 +182,7 @@ std::vector<FrontierPoint> MiniBatchFrontier(const FrontierOptions& options) {
   const std::vector<Row> rows = Rows(undelayed);
   std::vector<FrontierPoint> points;
   for (const double half_life : options.half_lives) {
-    FrontierPoint best{half_life, kNaN, kNaN, kNaN};
+    FrontierPoint best{half_life, kNaN, kNaN, kNaN, kNaN};
     for (double batch = 1; batch <= kMaxBatch; batch *= kBatchRatio) {
       undelayed.steps_per_update = batch + static_cast<double>(options.delay);
       undelayed.gradients_per_update = batch;

@@ -138,10 +138,13 @@ TEST_CASE("Waiting and mini-batches are the undelayed frontier in other units") 
   FrontierOptions four = OptionsAt("sgdm", 0, {250});
   four.steps_per_update = 8;
   four.gradients_per_update = 4;
-  const double best = MiniBatchFrontier(OptionsAt("sgdm", 4, {250}))[0].loss;
-  CHECK(best <= Frontier(four)[0].loss);
+  const FrontierPoint best = MiniBatchFrontier(OptionsAt("sgdm", 4, {250}))[0];
+  CHECK(best.loss <= Frontier(four)[0].loss);
   // Workers that all wait for one another lose no step to a drain.
-  CHECK(best > waited[1].loss);
+  CHECK(best.loss > waited[1].loss);
+  four.gradients_per_update = best.gradients_per_update;
+  four.steps_per_update = best.gradients_per_update + 4;
+  CHECK(Frontier(four)[0].loss == best.loss);
 }
 
 TEST_CASE("A frontier says what it does not take") {

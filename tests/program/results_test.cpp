@@ -75,6 +75,44 @@ TEST_CASE("SGDM by its coefficients is SGDM, wherever a rule is asked for") {
   CHECK(double{frontier["rows"][0]["loss"]} > 0);
 }
 
+TEST_CASE("frontier: rows without delay say which of two rules is the better, and their N") {
+  const std::string line = "frontier --rule sc --delay 2 --condition 10 --half-lives 0.1,5,40";
+  const Json rows = Result(line)["rows"];
+  const std::vector<std::string> table = Lines(Run(Words(line)).out);
+  REQUIRE(rows.size() == 12);
+  REQUIRE(table.size() == rows.size() + 1);
+  const auto ends = [&](std::size_t row) {
+    const std::vector<std::string> cells = Split(table[row + 1], ',');
+    return std::pair(cells[cells.size() - 2], cells.back());
+  };
+  for (const std::size_t i : {0, 1, 2})
+    CHECK(ends(i) == std::pair<std::string, std::string>("sc", "1"));
+  for (std::size_t i = 3; i < rows.size(); ++i) {
+    const Json& row = rows[i];
+    INFO(row);
+    const auto [rule, gradients] = ends(i);
+    // Nothing is as fast as a tenth of a step.
+    CHECK(row["rule"].is_null() == (i % 3 == 0));
+    if (i % 3 == 0) {
+      CHECK(rule.empty());
+      CHECK((row["method"] == "mini-batch") == gradients.empty());
+      continue;
+    }
+    CHECK(row["rule"] == rule);
+    // What the row says gives its loss and half-life: those of the rule without delay in other units.
+    const double n = row["gradients_per_update"];
+    const double steps = row["method"] == "mini-batch" ? n + 2 : n;
+    const Json alone =
+        Result(fmt::format("frontier --rule {} --delay 0 --condition 10 --half-lives {}", rule,
+                           row["half_life_updates"].get<double>() / steps))["rows"][0];
+    CHECK(double{alone["loss"]} / n == Approx(row["loss"].get<double>()).epsilon(1e-12));
+    CHECK(gradients == fmt::format("{}", n));
+  }
+  CHECK(ends(7).second == "3");
+  CHECK(ends(10).second == "1");
+  CHECK(ends(11).second == "16");
+}
+
 TEST_CASE("every rule of the table is listed") {
   const Json rules = Result("rules")["rules"];
   std::vector<std::string> names;
@@ -329,7 +367,7 @@ TEST_CASE("rows of one rule with several options say which they are of") {
            Table{"margin --rule sc --delay 4 --momentum 0.9 --rate 0.005 --sc-delay 1,2",
                  "sc_delay", "horizon,sc_delay,sc_a,sc_b"},
            Table{"frontier --rule sc --delay 1 --condition 10 --half-lives 40 --sc-delay 1,2",
-                 "sc_delay", "horizon,sc_delay,sc_a,sc_b"},
+                 "sc_delay", "horizon,sc_delay,sc_a,sc_b,rule,gradients_per_update"},
            Table{"inconsistency --model discrepancy --rule sc --delay 4 --momentum 0.9 "
                  "--discrepancies 1 --sc-delay 1,2",
                  "sc_delay", "horizon,horizon_scale,sc_delay,sc_delay_scale,sc_a,sc_b"},

@@ -1,7 +1,9 @@
 #include "batchless/analysis/frontier.h"
 
 #include <cmath>
+#include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "commands/commands.h"
@@ -13,23 +15,28 @@ namespace {
 // One curve: a late rule, or the better of two rules without delay that wait.
 struct FrontierCurve {
   std::string method;
-  analysis::FrontierOptions options;
+  std::vector<analysis::RuleSpec> rules;
+  analysis::FrontierOptions options;  // but for the rule
   analysis::Delay delay = 0;
   bool mini_batch = false;
-  bool waits = false;
 };
 
-std::vector<analysis::FrontierPoint> Solve(const FrontierCurve& curve) {
-  const auto solve = [&](const analysis::FrontierOptions& options) {
-    return curve.mini_batch ? analysis::MiniBatchFrontier(options) : analysis::Frontier(options);
-  };
-  std::vector<analysis::FrontierPoint> best = solve(curve.options);
-  if (!curve.waits) return best;
-  analysis::FrontierOptions other = curve.options;
-  other.rule = analysis::RuleSpec{analysis::FindRule("nesterov"), {}};
-  const std::vector<analysis::FrontierPoint> points = solve(other);
-  for (std::size_t i = 0; i < best.size(); ++i) {
-    if (std::isnan(best[i].loss) || points[i].loss < best[i].loss) best[i] = points[i];
+struct BestOfRules {
+  analysis::FrontierPoint point{.loss = std::numeric_limits<double>::quiet_NaN()};
+  std::string_view rule;  // whose point it is
+};
+
+std::vector<BestOfRules> Solve(const FrontierCurve& curve) {
+  analysis::FrontierOptions options = curve.options;
+  std::vector<BestOfRules> best(options.half_lives.size());
+  for (const analysis::RuleSpec& spec : curve.rules) {
+    options.rule = spec;
+    const std::vector<analysis::FrontierPoint> points =
+        curve.mini_batch ? analysis::MiniBatchFrontier(options) : analysis::Frontier(options);
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      const double least = best[i].point.loss;
+      if (std::isnan(least) || points[i].loss < least) best[i] = {points[i], spec.rule.name};
+    }
   }
   return best;
 }
@@ -46,9 +53,11 @@ class FrontierCommand final : public Command {
             "  wait        no delay, D + 1 gradients averaged every D + 1 steps\n"
             "  mini-batch  no delay, N gradients every N + D steps, the best N of 1, 4, ..., 1024\n"
             "  undelayed   no delay and no waiting, which no pipeline can have\n"
-            "These run the better of SGDM and Nesterov's momentum. With --average the loss is that "
-            "of a running mean of the weights\n"
-            "whose half-life is the same. A loss that no rate reaches is left empty.\n" +
+            "These run the better of SGDM and Nesterov's momentum, which rule says; N is "
+            "gradients_per_update.\n"
+            "With --average the loss is that of a running mean of the weights whose half-life is "
+            "the same.\n"
+            "A loss that no rate reaches is left empty.\n" +
                 ListHelp(),
             {"frontier --rule sgdm,lwp-w+sc --delay 4 --condition 1000 --half-lives log:60:2000:5",
              "frontier --rule lwp-v+sc --delay 4 --condition 1000 --half-lives 200 --average "
@@ -64,22 +73,26 @@ class FrontierCommand final : public Command {
     CheckRows({rules.size() + 3, delays.size(), common.half_lives.size()}, "--delay, --half-lives");
     TableOutput table(out_);
     const std::vector<FrontierCurve> curves = Curves(rules, delays, common);
-    const auto points = Solved(ThreadsOf(threads_), curves, Solve);
+    const auto solved = Solved(ThreadsOf(threads_), curves, Solve);
     const std::size_t half_lives = common.half_lives.size();
     table.Report(json(), {{"condition", common.condition}, {"average", common.average}},
                  "method,delay,condition,average,half_life_updates,loss,momentum,rate,"
-                 "horizon,sc_delay,sc_a,sc_b",
+                 "horizon,sc_delay,sc_a,sc_b,rule,gradients_per_update",
                  curves.size() * half_lives, [&](std::size_t i) -> Json {
                    const FrontierCurve& curve = curves[i / half_lives];
-                   const analysis::FrontierPoint& point = points[i / half_lives][i % half_lives];
+                   const auto& [point, rule] = solved[i / half_lives][i % half_lives];
                    Json cells = {{"method", curve.method},
                                  {"delay", curve.delay},
                                  {"half_life_updates", point.half_life},
                                  {"loss", point.loss},
                                  {"momentum", point.momentum},
-                                 {"rate", point.rate}};
-                   // Those that wait run the better of two rules without options.
-                   if (!curve.waits) cells.update(DescribeRule(curve.options.rule, curve.delay));
+                                 {"rate", point.rate},
+                                 {"gradients_per_update", point.gradients_per_update}};
+                   if (curve.rules.size() == 1) {
+                     cells.update(DescribeRule(curve.rules[0], curve.delay));
+                   } else {
+                     cells["rule"] = std::isnan(point.loss) ? Json() : Json(rule);
+                   }
                    return cells;
                  });
   }
@@ -91,13 +104,14 @@ class FrontierCommand final : public Command {
     std::vector<FrontierCurve> curves;
     for (const std::int64_t delay : delays) {
       for (const analysis::RuleSpec& rule : rules) {
-        FrontierCurve curve{std::string(rule.rule.name), common, delay, false, false};
-        curve.options.rule = rule;
+        FrontierCurve curve{std::string(rule.rule.name), {rule}, common, delay};
         curve.options.delay = delay;
         curves.push_back(curve);
       }
-      FrontierCurve base{"undelayed", common, delay, false, true};
-      base.options.rule = analysis::RuleSpec{analysis::FindRule("sgdm"), {}};
+      FrontierCurve base{"undelayed",
+                         {{analysis::FindRule("sgdm"), {}}, {analysis::FindRule("nesterov"), {}}},
+                         common,
+                         delay};
       curves.push_back(base);
       base.method = "wait";
       base.options.steps_per_update = static_cast<double>(delay) + 1;

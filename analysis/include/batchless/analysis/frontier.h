@@ -48,10 +48,11 @@ struct FrontierOptions {
 void Validate(const FrontierOptions& options);
 
 struct FrontierPoint {
-  double half_life = 0;  ///< h as it was asked for, steps
-  double loss = 0;       ///< sigma^2 / lambda_max; NaN where no (x, m) is that fast
-  double momentum = 0;   ///< NaN of the rule `linear`, whose rate alone is searched for
-  double rate = 0;       ///< eta * lambda_max
+  double half_life = 0;             ///< h as it was asked for, steps
+  double loss = 0;                  ///< sigma^2 / lambda_max; NaN where no (x, m) is that fast
+  double momentum = 0;              ///< NaN of the rule `linear`, whose rate alone is searched for
+  double rate = 0;                  ///< eta * lambda_max
+  double gradients_per_update = 1;  ///< N; NaN where no mini-batch is that fast
 };
 
 /// Mean over the spectrum of lambda / 2 times the variance, in units of sigma^2 / lambda_max; NaN
