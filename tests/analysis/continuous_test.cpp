@@ -21,11 +21,7 @@ using std::numbers::pi;
 constexpr double kRootTolerance = 1e-12;
 
 ContinuousOptions Options(const char* rule, double damping, double delay_time) {
-  ContinuousOptions options;
-  options.rule = Spec(rule);
-  options.damping = damping;
-  options.delay_time = delay_time;
-  return options;
+  return {.rule = Spec(rule), .damping = damping, .delay_time = delay_time};
 }
 
 ContinuousOptions FirstOrder(double delay_time) {
@@ -106,13 +102,12 @@ TEST_CASE("Discrete trajectories tend to the continuous one at first order of th
   std::vector<double> errors;
   for (const int delay : {50, 100, 200}) {
     const double h = tau / delay;
-    SimulationOptions discrete;
-    discrete.rule = options.rule;
-    discrete.momentum = 1 - c * h;
-    discrete.delay = delay;
-    discrete.learning_rate = h * h;
-    discrete.updates = static_cast<std::size_t>(std::llround(options.duration / h));
-    const auto points = SimulateQuadratic(discrete);
+    const auto points = SimulateQuadratic(
+        {.rule = options.rule,
+         .momentum = 1 - c * h,
+         .delay = delay,
+         .learning_rate = h * h,
+         .updates = static_cast<std::size_t>(std::llround(options.duration / h))});
     options.steps_per_delay = delay;
     const auto limit = SolveContinuous(options);
     double error = 0;

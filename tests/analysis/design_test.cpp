@@ -40,11 +40,7 @@ double DenseLogRadius(const Design& design, Delay delay, double x) {
 }
 
 Design Designed(Delay delay, double condition, int order) {
-  DesignOptions options;
-  options.delay = delay;
-  options.condition = condition;
-  options.order = order;
-  return DesignRule(options);
+  return DesignRule({.delay = delay, .condition = condition, .order = order});
 }
 
 void CheckByEigenvalues(std::initializer_list<int> orders) {
@@ -130,11 +126,8 @@ TEST_CASE("Designs of order 4 and of a long delay are as fast as they once were"
 
 TEST_CASE("Long delays and high orders end after a fixed number of operations", "[.long]") {
   CHECK(Designed(128, 1000, 3).half_life_updates < 2089.4);
-  DesignOptions options;
-  options.delay = kMaxDesignDelay;
-  options.order = kMaxDesignOrder;
-  options.noise = kMaxDesignNoise;
-  const Design design = DesignRule(options);
+  const Design design =
+      DesignRule({.delay = kMaxDesignDelay, .order = kMaxDesignOrder, .noise = kMaxDesignNoise});
   CHECK(design.worst.radius < 1);
   CHECK(design.evaluations < 10'000);
 }
@@ -142,12 +135,7 @@ TEST_CASE("Long delays and high orders end after a fixed number of operations", 
 TEST_CASE("A weight on noise trades half-life for stationary loss, monotonically") {
   double half_life = 0, loss = 1e300;
   for (const double noise : {0.0, 0.3, 0.9}) {
-    DesignOptions options;
-    options.delay = 2;
-    options.condition = 100;
-    options.order = 2;
-    options.noise = noise;
-    const Design design = DesignRule(options);
+    const Design design = DesignRule({.delay = 2, .condition = 100, .order = 2, .noise = noise});
     INFO("S = " << noise << ": " << design.half_life_updates << ", " << design.stationary_loss);
     CHECK(design.half_life_updates >= half_life * (1 - kSearchTolerance));
     CHECK(design.stationary_loss <= loss * (1 + kSearchTolerance));
@@ -164,12 +152,7 @@ TEST_CASE("A design is the same in every run") {
 
 TEST_CASE("Options of a design are checked by name") {
   const auto why = [](Delay delay, double condition, int order, double noise = 0) {
-    DesignOptions options;
-    options.delay = delay;
-    options.condition = condition;
-    options.order = order;
-    options.noise = noise;
-    const std::string text = WhyInvalid(options);
+    const std::string text = WhyInvalid(DesignOptions{delay, condition, order, noise});
     return text.substr(0, text.find(':'));
   };
   CHECK(why(-1, 10, 3) == "delay");

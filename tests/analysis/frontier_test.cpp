@@ -18,12 +18,8 @@ constexpr double kSearchTolerance = 0.05;
 constexpr double kHalfLifeTolerance = 0.002;
 
 FrontierOptions OptionsAt(const char* rule, Delay delay, std::vector<double> half_lives) {
-  FrontierOptions options;
-  options.rule = Spec(rule);
-  options.delay = delay;
-  options.condition = 100;
-  options.half_lives = std::move(half_lives);
-  return options;
+  return {
+      .rule = Spec(rule), .delay = delay, .condition = 100, .half_lives = std::move(half_lives)};
 }
 
 TEST_CASE("No point of momentum and rate lies below the frontier") {
@@ -34,11 +30,8 @@ TEST_CASE("No point of momentum and rate lies below the frontier") {
   const Case one = GENERATE(Case{"sgdm", 0}, Case{"sgdm", 2}, Case{"lwp-w+sc", 2});
   const bool average = GENERATE(false, true);
   CAPTURE(one.rule, one.delay, average);
-  OptimumOptions fastest;
-  fastest.rule = Spec(one.rule);
-  fastest.delay = one.delay;
-  fastest.condition = 100;
-  const double shortest = FindOptimum(fastest).half_life_updates;
+  const double shortest =
+      FindOptimum({Spec(one.rule), one.delay, 100, std::nullopt}).half_life_updates;
   FrontierOptions options =
       OptionsAt(one.rule, one.delay, {0.9 * shortest, 1.2 * shortest, 3 * shortest, 20 * shortest});
   options.average = average;
@@ -80,10 +73,8 @@ TEST_CASE(
     "enough") {
   const double m = 0.8;
   FrontierOptions options = OptionsAt("sc", 2, {});
-  OptimumOptions fixed{options.rule, 2, 100, m};
-  const Optimum fastest = FindOptimum(fixed);
+  const double shortest = FindOptimum({options.rule, 2, 100, m}).half_life_updates;
   options.rule = AsLinear("sc", m, 2);
-  const double shortest = fastest.half_life_updates;
   options.half_lives = {0.9 * shortest, 1.2 * shortest, 5 * shortest};
   options.average = GENERATE(false, true);
   const auto points = Frontier(options);

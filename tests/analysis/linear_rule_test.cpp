@@ -153,12 +153,8 @@ TEST_CASE(
 
 TEST_CASE("The difference equation is the rule of a momentum, update by update") {
   for (const std::string name : {"sgdm", "nesterov", "sc"}) {
-    SimulationOptions named;
-    named.rule = Spec(name);
-    named.momentum = 0.8;
-    named.delay = 3;
-    named.learning_rate = 0.02;
-    named.updates = 200;
+    const SimulationOptions named{
+        .rule = Spec(name), .momentum = 0.8, .delay = 3, .learning_rate = 0.02, .updates = 200};
     SimulationOptions linear = named;
     linear.rule = AsLinear(name, 0.8, 3);
     const auto a = SimulateQuadratic(named), b = SimulateQuadratic(linear);

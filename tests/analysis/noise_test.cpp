@@ -33,14 +33,11 @@ const std::vector<const char*> kRules = {"sgdm",  "nesterov", "sc",      "lwp-v"
 
 // X = A X A' + b b' for the state matrix of one stage, by doubling; X(0, 0).
 double LyapunovVariance(const RuleSpec& spec, double momentum, Delay delay, double rate) {
-  PipelineOptions options;
-  options.rule = spec;
-  options.momentum = momentum;
-  options.learning_rate = 1;
-  options.hessian = Eigen::MatrixXd::Constant(1, 1, rate);
-  options.delays = {delay};
-  options.widths = {1};
-  Eigen::MatrixXd power = StateMatrix(options);
+  Eigen::MatrixXd power = StateMatrix({.rule = spec,
+                                       .momentum = momentum,
+                                       .hessian = Eigen::MatrixXd::Constant(1, 1, rate),
+                                       .delays = {delay},
+                                       .widths = {1}});
   const auto c = ComputeCoefficients<double>(spec, momentum, delay);
   Eigen::VectorXd input = Eigen::VectorXd::Zero(power.rows());
   input(0) = -(c.a + c.b);
@@ -122,16 +119,14 @@ TEST_CASE("A simulation with noisy gradients has the variance within its error b
   CAPTURE(point.rule, point.delay, point.average);
   constexpr std::size_t kBatches = 200;
   constexpr std::size_t kBatch = 4000;
-  SimulationOptions options;
-  options.rule = Spec(point.rule);
-  options.momentum = point.momentum;
-  options.delay = point.delay;
-  options.learning_rate = 1;
-  options.initial_weight = 0;
-  options.updates = (kBatches + 1) * kBatch;
   std::mt19937_64 random(7);
   std::normal_distribution<double> noise;
-  const auto points = Simulate(options, [&](double w) { return point.rate * w + noise(random); });
+  const auto points = Simulate({.rule = Spec(point.rule),
+                                .momentum = point.momentum,
+                                .delay = point.delay,
+                                .initial_weight = 0,
+                                .updates = (kBatches + 1) * kBatch},
+                               [&](double w) { return point.rate * w + noise(random); });
   // Batch means: batches are much longer than the correlation, so their means are independent.
   double average = 0, mean = 0, square = 0;
   for (std::size_t batch = 0; batch <= kBatches; ++batch) {

@@ -33,14 +33,12 @@ constexpr double kPipelineTolerance = 1e-12;
 constexpr double kTrajectoryTolerance = 1e-12;
 
 PipelineOptions Scalar(const RuleSpec& rule, double momentum, Delay delay, double rate) {
-  PipelineOptions options;
-  options.rule = rule;
-  options.momentum = momentum;
-  options.learning_rate = rate;
-  options.hessian = MatrixXd::Ones(1, 1);
-  options.delays = {delay};
-  options.widths = {1};
-  return options;
+  return {.rule = rule,
+          .momentum = momentum,
+          .learning_rate = rate,
+          .hessian = MatrixXd::Ones(1, 1),
+          .delays = {delay},
+          .widths = {1}};
 }
 
 // Symmetric positive definite with the given eigenvalues and random eigenvectors.

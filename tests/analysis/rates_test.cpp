@@ -28,20 +28,11 @@ constexpr double kPlaceTolerance = 5e-3;
 constexpr double kMonotoneTolerance = 2 * kOptimumTolerance;
 
 Optimum Find(const RuleSpec& spec, Delay delay, double condition) {
-  OptimumOptions options;
-  options.rule = spec;
-  options.delay = delay;
-  options.condition = condition;
-  return FindOptimum(options);
+  return FindOptimum({spec, delay, condition, std::nullopt});
 }
 
 Optimum FindAt(const RuleSpec& spec, double momentum, Delay delay, double condition) {
-  OptimumOptions options;
-  options.rule = spec;
-  options.delay = delay;
-  options.condition = condition;
-  options.momentum = momentum;
-  return FindOptimum(options);
+  return FindOptimum({spec, delay, condition, momentum});
 }
 
 // -ln 2 / ln q for q = 1 - gap, where the gap may be far below a rounding of q.
@@ -355,8 +346,7 @@ TEST_CASE("With K = 1 the worst rate is that of the one point") {
 }
 
 TEST_CASE("Options out of range are refused by name") {
-  OptimumOptions options;
-  options.rule = Spec("sc");
+  OptimumOptions options{.rule = Spec("sc"), .momentum = {}};
   CHECK(WhyInvalid(options).empty());
   options.condition = 0.5;
   std::string why = WhyInvalid(options);

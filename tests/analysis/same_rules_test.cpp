@@ -57,13 +57,11 @@ void CheckSameRoots(const RuleSpec& first, const RuleSpec& second, double m, Del
 }
 
 SimulationOptions Options(const RuleSpec& spec, double m, Delay delay, double learning_rate) {
-  SimulationOptions options;
-  options.rule = spec;
-  options.momentum = m;
-  options.delay = delay;
-  options.learning_rate = learning_rate;
-  options.updates = kUpdates;
-  return options;
+  return {.rule = spec,
+          .momentum = m,
+          .delay = delay,
+          .learning_rate = learning_rate,
+          .updates = kUpdates};
 }
 
 double Slope(double w) { return kCurvature * w; }

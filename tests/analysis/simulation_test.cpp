@@ -80,13 +80,11 @@ double FittedLogRate(const RuleSpec& spec, double momentum, Delay delay, double 
 
 SimulationOptions Options(const RuleSpec& rule, double momentum, Delay delay, double learning_rate,
                           std::size_t updates) {
-  SimulationOptions options;
-  options.rule = rule;
-  options.momentum = momentum;
-  options.delay = delay;
-  options.learning_rate = learning_rate;
-  options.updates = updates;
-  return options;
+  return {.rule = rule,
+          .momentum = momentum,
+          .delay = delay,
+          .learning_rate = learning_rate,
+          .updates = updates};
 }
 
 TEST_CASE("Three updates by hand, in binary fractions") {

@@ -3,7 +3,6 @@
 #include "batchless/analysis/spectral_radius.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -12,6 +11,7 @@
 #include "batchless/analysis/stability.h"
 #include "catch.h"
 #include "reference_radius.h"
+#include "test_rules.h"
 
 namespace batchless::analysis {
 namespace {
@@ -27,25 +27,15 @@ struct Setting {
 
 std::vector<RuleSpec> AllSpecs() {
   std::vector<RuleSpec> specs;
-  for (const Rule& rule : Rules()) {
-    const RuleSpec spec{rule, {}};
-    specs.push_back(spec);
-  }
+  for (const Rule& rule : Rules()) specs.push_back({rule, {}});
   // Free coefficients: of one sign; LWP written as SC (a = 1 + T - T/m for T = 2, m = 0.5); a + b
   // and a + b (1 - m) with cancellation.
-  for (const auto& [a, b, horizon] :
-       std::vector<std::array<double, 3>>{{0.75, 2.5, 1.25}, {-1, 4, 0}, {1.0001, -1, 0.5}}) {
-    RuleSpec spec{FindRule("free"), {}};
-    spec.options.sc_a = a;
-    spec.options.sc_b = b;
-    spec.options.horizon = horizon;
-    specs.push_back(spec);
-  }
-  for (const char* name : {"sc", "lwp-v+sc"}) {
-    RuleSpec spec{FindRule(name), {}};
-    spec.options.sc_delay_scale = 2;
-    specs.push_back(spec);
-  }
+  specs.push_back(FreeSpec(0.75, 2.5, 1.25));
+  specs.push_back(FreeSpec(-1, 4, 0));
+  specs.push_back(FreeSpec(1.0001, -1, 0.5));
+  RuleOptions twice;
+  twice.sc_delay_scale = 2;
+  for (const char* name : {"sc", "lwp-v+sc"}) specs.push_back(Spec(name, twice));
   return specs;
 }
 

@@ -169,11 +169,8 @@ TEST_CASE("AVX2 and AVX-512 give the same bits, and scalar code the same values"
 }
 
 TEST_CASE("Momenta 0 and 1 give what is known of them") {
-  SweepOptions options;
-  options.rule = Spec("sgdm");
-  options.momenta = {0, 1};
-  options.rates = {0.25, 1, 1.75};
-  const SweepSummary sweep = RunSweep(options);
+  const SweepSummary sweep =
+      RunSweep({.rule = Spec("sgdm"), .momenta = {0, 1}, .rates = {0.25, 1, 1.75}, .progress = {}});
   // 1 - x, then the pair on the unit circle. At x = 1 the only root is 0.
   const double expected[] = {0.75, 0, 0.75, 1, 1, 1};
   for (std::size_t at = 0; at < 6; ++at) {
@@ -224,12 +221,11 @@ TEST_CASE("Progress that answers false stops the sweep, and what is done stands"
 
 TEST_CASE("Points finished in higher precision are counted") {
   // The double root of SGD at its breakaway, x = D^D / (D + 1)^(D + 1), and beside it.
-  SweepOptions options;
-  options.rule = Spec("sgdm");
-  options.delay = 3;
-  options.momenta = {0};
-  options.rates = {0.05, 27.0 / 256, 0.2};
-  const SweepSummary sweep = RunSweep(options);
+  const SweepSummary sweep = RunSweep({.rule = Spec("sgdm"),
+                                       .delay = 3,
+                                       .momenta = {0},
+                                       .rates = {0.05, 27.0 / 256, 0.2},
+                                       .progress = {}});
   CHECK(sweep.refined_long_double + sweep.refined_fifty_digits == 1);
   CHECK(std::abs(sweep.spectral_radius[1] - 0.75) <= sweep.error_bound[1]);
   const std::string report = sweep.BriefReport();
@@ -249,11 +245,9 @@ TEST_CASE("The memory that a sweep announces is what its results hold") {
 
 TEST_CASE("Sweep options out of range are refused by name") {
   const SweepOptions good = Grid(Spec("sc"), 4);
-  std::string why;
   CHECK(WhyInvalid(good).empty());
   const auto refused = [&](const SweepOptions& options, const std::string& beginning) {
-    why.clear();
-    why = WhyInvalid(options);
+    const std::string why = WhyInvalid(options);
     CAPTURE(why);
     CHECK(why.rfind(beginning, 0) == 0);
     CHECK(why.find(", accepted: ") != std::string::npos);
