@@ -72,14 +72,6 @@ bool SolveIn(Precision precision, const RuleSpec& spec, double momentum, Delay d
   return MeetsTolerances(precision, root.s, root.delta, value);
 }
 
-template <class Real>
-OutsideCount CountAtZero(const Characteristic<Real>& p, double rate) {
-  const auto count = Kernel<Real>::CountOutside(ToKernel(p, rate), Real(0));
-  // A loop without gain leaves the roots on the circle and inside, and no crossing to count from.
-  if (!(count.outside >= 0)) return {};
-  return {static_cast<int>(count.outside), count.clear};
-}
-
 /// One lane, with the loads and stores of the walk.
 struct OneLane : ScalarLanes<double> {
   static constexpr std::size_t kLanes = 1;
@@ -106,13 +98,16 @@ SpectralRadius SolvePoint(const RuleSpec& spec, double momentum, Delay delay, do
   return value;
 }
 
-OutsideCount CountOutsideUnitCircle(const Characteristic<double>& p, double rate) {
-  return CountAtZero(p, rate);
+template <class Real>
+OutsideCount CountOutsideUnitCircle(const Characteristic<Real>& p, double rate) {
+  const auto count = Kernel<Real>::CountOutside(ToKernel(p, rate), Real(0));
+  // A loop without gain leaves the roots on the circle and inside, and no crossing to count from.
+  if (!(count.outside >= 0)) return {};
+  return {static_cast<int>(count.outside), count.clear};
 }
 
-OutsideCount CountOutsideUnitCircle(const Characteristic<long double>& p, double rate) {
-  return CountAtZero(p, rate);
-}
+template OutsideCount CountOutsideUnitCircle(const Characteristic<double>&, double);
+template OutsideCount CountOutsideUnitCircle(const Characteristic<long double>&, double);
 
 std::vector<GainCrossover> GainCrossovers(const Characteristic<double>& p, double rate) {
   using Crossings = Kernel<double>;

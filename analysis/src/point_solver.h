@@ -51,9 +51,9 @@ struct RootGuess {
 /// tolerances are met.
 SpectralRadius SolvePoint(const RuleSpec& spec, double momentum, Delay delay, double rate);
 
-/// Roots with |z| > 1. In long double the circle is 2000 times sharper.
-OutsideCount CountOutsideUnitCircle(const Characteristic<double>& p, double rate);
-OutsideCount CountOutsideUnitCircle(const Characteristic<long double>& p, double rate);
+/// Roots with |z| > 1. Real is double or long double, in which the circle is 2000 times sharper.
+template <class Real>
+OutsideCount CountOutsideUnitCircle(const Characteristic<Real>& p, double rate);
 
 /// A gain crossover: a point e^{i theta} of the unit circle where |f| = |g| (root_kernel-inl.h).
 struct GainCrossover {
