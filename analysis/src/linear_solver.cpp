@@ -14,6 +14,7 @@
 namespace batchless::analysis {
 namespace {
 
+using boost::math::constants::pi;
 using Extended = long double;
 
 constexpr double kSmallestPower = 200;  // |s| >= 2^-200 / (n + 2) at the start of the search
@@ -25,19 +26,14 @@ struct LinearRoot {
   bool certified = false;
 };
 
-template <class Real>
-Real Pi() {
-  return boost::math::constants::pi<Real>();
-}
-
 /// Newton's method on G = log(-f/g) in log z. On the real axis the phase is 0 and stays so.
 template <class Real>
 bool Newton(const LinearPolynomial<Real>& p, const Real& log_rate, LinearRoot<Real>& root) {
   using std::abs;
   const Real epsilon = std::numeric_limits<Real>::epsilon();
   for (int step = 0; step < 40; ++step) {
-    const bool on_axis = root.theta <= 0 || root.theta >= Pi<Real>();
-    if (on_axis) root.theta = root.theta <= 0 ? Real(0) : Pi<Real>();
+    const bool on_axis = root.theta <= 0 || root.theta >= pi<Real>();
+    if (on_axis) root.theta = root.theta <= 0 ? Real(0) : pi<Real>();
     const LogRatio<Real> g = EvaluateLogRatio<Real>(p, log_rate, PointAt<Real>(root.s, root.theta));
     if (on_axis && abs(g.phase) > 1) return false;
     const ComplexOf<Real> value = {g.log_size, on_axis ? Real(0) : g.phase};
@@ -49,13 +45,13 @@ bool Newton(const LinearPolynomial<Real>& p, const Real& log_rate, LinearRoot<Re
     if (size > most) move = {move.re * most / size, move.im * most / size};
     root.s -= move.re;
     root.theta = abs(root.theta - (on_axis ? Real(0) : move.im));
-    if (root.theta > Pi<Real>()) root.theta = 2 * Pi<Real>() - root.theta;
+    if (root.theta > pi<Real>()) root.theta = 2 * pi<Real>() - root.theta;
     if (!(abs(root.s) < 110)) return false;
     const Real scale = abs(root.s) + root.theta;
     if (!on_axis && root.theta < Real(1e-7) * scale) root.theta = 0;
-    if (!on_axis && Pi<Real>() - root.theta < Real(1e-9)) root.theta = Pi<Real>();
+    if (!on_axis && pi<Real>() - root.theta < Real(1e-9)) root.theta = pi<Real>();
     root.delta = 4 * g.noise / Modulus(g.slope) + 4 * epsilon * abs(root.s);
-    const bool now_on_axis = root.theta <= 0 || root.theta >= Pi<Real>();
+    const bool now_on_axis = root.theta <= 0 || root.theta >= pi<Real>();
     if (now_on_axis == on_axis && size <= root.delta) return true;
   }
   return true;
@@ -142,26 +138,19 @@ LinearRoot<Real> Search(const LinearPolynomial<Real>& p, double rate) {
   return root;
 }
 
-/// The root in one arithmetic; from `theta` near `s` where a coarser one has left it.
+/// The root in one arithmetic, from near the guess where a coarser one has left it.
 template <class Real>
-LinearRoot<Real> SolveLinear(const LinearPolynomial<Real>& p, double rate, double s, double theta) {
-  LinearRoot<Real> root;
-  if (theta < 4) {
-    root.s = Real(s);
-    root.theta = theta >= 3.14159265358979 ? Pi<Real>() : Real(theta);
-    if (Refine(p, rate, root)) return root;
-  }
-  return Search(p, rate);
-}
-
-template <class Real>
-bool SolveIn(Precision precision, const RuleSpec& spec, Delay delay, double rate, double& s,
-             double& theta, SpectralRadius& value) {
+bool SolveIn(Precision precision, const RuleSpec& spec, Delay delay, double rate, RootGuess& guess,
+             SpectralRadius& value) {
   const auto p = MakeLinearPolynomial<Real>(spec, delay);
-  const LinearRoot<Real> root = SolveLinear<Real>(p, rate, s, theta);
+  LinearRoot<Real> root;
+  if (guess.theta < 4) {
+    root.s = Real(guess.s);
+    root.theta = guess.theta >= 3.14159265358979 ? pi<Real>() : Real(guess.theta);
+  }
+  if (!(guess.theta < 4 && Refine(p, rate, root))) root = Search(p, rate);
   if (!root.certified) return false;
-  s = static_cast<double>(root.s);
-  theta = static_cast<double>(root.theta);
+  guess = {static_cast<double>(root.s), static_cast<double>(root.theta)};
   return MeetsTolerances(precision, root.s, root.delta, value);
 }
 
@@ -186,11 +175,10 @@ SpectralRadius SolveLinearPoint(const RuleSpec& spec, Delay delay, double rate, 
   if (EveryRootIsZero(spec, delay, rate)) return NoRoot(Precision::kFiftyDigits);
   RootGuess near = guess != nullptr ? *guess : RootGuess{};
   SpectralRadius value = kNothingProven;
-  const bool met =
-      SolveIn<Extended>(Precision::kLongDouble, spec, delay, rate, near.s, near.theta, value);
+  const bool met = SolveIn<Extended>(Precision::kLongDouble, spec, delay, rate, near, value);
   if (!met && (climb == Climb::kAlways || !std::isfinite(value.log_radius_error))) {
     SpectralRadius finer = value;
-    SolveIn<FiftyDigits>(Precision::kFiftyDigits, spec, delay, rate, near.s, near.theta, finer);
+    SolveIn<FiftyDigits>(Precision::kFiftyDigits, spec, delay, rate, near, finer);
     if (std::isfinite(finer.log_radius_error)) value = finer;
   }
   if (guess != nullptr) *guess = near;
@@ -300,7 +288,7 @@ std::vector<GainCrossover> LinearGainCrossovers(const RuleSpec& spec, Delay dela
   Extended size_before = at(before).log_size;
   for (int i = 0; i <= kAngles; ++i) {
     const Extended power = Extended(kDecades) * (Extended(i) / kAngles - 1);
-    const Extended now = Pi<Extended>() * std::pow(Extended(10), power);
+    const Extended now = pi<Extended>() * std::pow(Extended(10), power);
     const Extended size_now = at(now).log_size;
     if ((size_before < 0) != (size_now < 0)) {
       Extended lo = before, hi = now;
@@ -309,7 +297,7 @@ std::vector<GainCrossover> LinearGainCrossovers(const RuleSpec& spec, Delay dela
       }
       // A lag in g raises the phase; a root is on the circle where that is a whole turn.
       const Extended phase = at(lo).phase;
-      const Extended lag = phase < 0 ? -phase : 2 * Pi<Extended>() - phase;
+      const Extended lag = phase < 0 ? -phase : 2 * pi<Extended>() - phase;
       crossovers.push_back({static_cast<double>(lo), static_cast<double>(lag)});
     }
     before = now;
