@@ -19,15 +19,11 @@ using std::sin;
 // Arcs that a count may take; one that meets a root on its circle would go on for ever.
 constexpr int kMaxArcs = 20'000;
 
-template <class Real>
-Real TwoPi() {
-  return 2 * boost::math::constants::pi<Real>();
-}
-
 /// Distance of an angle from its nearest whole turn, signed.
 template <class Real>
 Real FromWholeTurn(const Real& angle) {
-  return angle - TwoPi<Real>() * floor(angle / TwoPi<Real>() + Real(0.5));
+  const Real turn = 2 * boost::math::constants::pi<Real>();
+  return angle - turn * floor(angle / turn + Real(0.5));
 }
 
 /// Powers of u = z - 1 from powers of z.
