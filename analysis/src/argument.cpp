@@ -25,12 +25,7 @@ std::string OneLine(std::string_view value) {
 }
 
 std::string Message(std::string_view name, std::string_view value, std::string_view accepted) {
-  std::string text(name);
-  text += ": got ";
-  text += OneLine(value);
-  text += ", accepted: ";
-  text += accepted;
-  return text;
+  return std::string(name) + ": got " + OneLine(value) + ", accepted: " + std::string(accepted);
 }
 
 // Least number of insertions, deletions, substitutions and swaps of neighbours, none of which
