@@ -137,31 +137,26 @@ MatrixXd DelaySystem::Apply(std::size_t entry, const MatrixXd& states) const {
   return First({{entry, 1}}, states);
 }
 
-DelaySystem::GradientMoments DelaySystem::MomentsOf(const Draws& draws,
-                                                    const MatrixXd& covariance) const {
-  GradientMoments moments{MatrixXd::Zero(dimension_, core()), MatrixXd::Zero(core(), core())};
-  for (const auto& [entry, probability] : draws) {
-    VectorXd gradient = VectorXd::Zero(dimension_);
-    for (const auto& [place, factor] : read_[entry]) gradient += factor * covariance.col(place);
-    double size = 0;
-    for (const auto& [place, factor] : read_[entry]) size += factor * gradient(place);
-    const VectorXd weighted = probability * input_[entry];
-    moments.reads += gradient * weighted.transpose();
-    moments.square += size * weighted * input_[entry].transpose();
-  }
-  return moments;
-}
-
 MatrixXd DelaySystem::Second(const Draws& draws, const MatrixXd& covariance) const {
   const Index core = core_.rows();
   // (A0 + G r') P (A0 + G r')'. An antisymmetric part, which roundings make, would grow by itself.
   const MatrixXd symmetric = (covariance + covariance.transpose()) / 2;
   MatrixXd next = Shift(Shift(symmetric).transpose());
-  const GradientMoments moments = MomentsOf(draws, symmetric);
-  const MatrixXd cross = Shift(moments.reads);
+  // sum_d p_d P r_d G_d' and sum_d p_d (r_d' P r_d) G_d G_d'.
+  MatrixXd reads = MatrixXd::Zero(dimension_, core), square = MatrixXd::Zero(core, core);
+  for (const auto& [entry, probability] : draws) {
+    VectorXd gradient = VectorXd::Zero(dimension_);
+    for (const auto& [place, factor] : read_[entry]) gradient += factor * symmetric.col(place);
+    double size = 0;
+    for (const auto& [place, factor] : read_[entry]) size += factor * gradient(place);
+    const VectorXd weighted = probability * input_[entry];
+    reads += gradient * weighted.transpose();
+    square += size * weighted * input_[entry].transpose();
+  }
+  const MatrixXd cross = Shift(reads);
   next.leftCols(core) += cross;
   next.topRows(core) += cross.transpose();
-  next.topLeftCorner(core, core) += moments.square;
+  next.topLeftCorner(core, core) += square;
   return next;
 }
 

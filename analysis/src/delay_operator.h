@@ -54,12 +54,6 @@ class DelaySystem {
   Eigen::MatrixXd First(const Draws& draws, const Eigen::MatrixXd& states) const;
 
  private:
-  // sum_d p_d P r_d G_d' and sum_d p_d (r_d' P r_d) G_d G_d', A_d = A0 + G_d r_d'.
-  struct GradientMoments {
-    Eigen::MatrixXd reads;
-    Eigen::MatrixXd square;
-  };
-  GradientMoments MomentsOf(const Draws& draws, const Eigen::MatrixXd& covariance) const;
   // The part that no delay changes.
   Eigen::MatrixXd Shift(const Eigen::MatrixXd& states) const;
 
