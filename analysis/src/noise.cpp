@@ -1,5 +1,6 @@
 #include "batchless/analysis/noise.h"
 
+#include <algorithm>
 #include <boost/multiprecision/cpp_bin_float.hpp>
 #include <cmath>
 #include <limits>
@@ -31,54 +32,38 @@ Real Energy(std::vector<Real> b, std::vector<Real> a) {
   return products.empty() ? std::numeric_limits<Real>::quiet_NaN() : products[0][0];
 }
 
-// H = z^D N / (z^D D + x N), numerator and denominator of one length.
-template <class Real>
-Transfer<Real> MakeLinearTransfer(const RuleSpec& spec, Delay delay, const Real& x) {
-  const std::vector<double>& n = spec.options.numerator;
-  const std::vector<double>& d = spec.options.denominator;
-  Transfer<Real> transfer{{}, std::vector<Real>(d.begin(), d.end())};
-  const std::size_t degree = d.size() - 1 + static_cast<std::size_t>(delay);
-  transfer.denominator.resize(degree + 1, Real(0));
-  transfer.numerator.assign(degree + 1, Real(0));
-  for (std::size_t k = 0; k < n.size(); ++k) {
-    // From the lowest power up: leading zeros may be written.
-    const Real coefficient = Real(n[n.size() - 1 - k]);
-    if (coefficient == 0) continue;
-    transfer.denominator[degree - k] += x * coefficient;
-    transfer.numerator[d.size() - 1 - k] = coefficient;
-  }
-  return transfer;
-}
-
+// H = z^n lead / (z^n poles + x loop), numerator and denominator of one length.
 template <class Real>
 Transfer<Real> MakeTransfer(const RuleSpec& spec, double momentum, Delay delay, double rate) {
   const Real m(momentum);
   const Real x(rate);
-  if (spec.is_linear()) return MakeLinearTransfer<Real>(spec, delay, x);
-  const Coefficients<Real> c = ComputeCoefficients<Real>(spec, m, delay);
-  const std::vector<Real> lead = {c.a + c.b, -c.b * m};
-  // What x multiplies in p(z).
-  std::vector<Real> loop = lead;
   auto n = static_cast<std::size_t>(delay);
-  if (spec.rule.prediction == Prediction::kVelocity) {
-    loop[0] += c.horizon;
-    loop[1] -= c.horizon;
-  } else if (spec.rule.prediction == Prediction::kWeight) {
-    loop = Multiply(loop, std::vector<Real>{1 + c.horizon, -c.horizon});
-    ++n;
+  std::vector<Real> lead, loop, poles = {Real(1), -(1 + m), m};
+  if (spec.is_linear()) {
+    // Leading zeros may be written.
+    const std::vector<double>& numerator = spec.options.numerator;
+    lead.assign(std::find_if(numerator.begin(), numerator.end(), [](double c) { return c != 0; }),
+                numerator.end());
+    loop = lead;
+    poles.assign(spec.options.denominator.begin(), spec.options.denominator.end());
+  } else {
+    const Coefficients<Real> c = ComputeCoefficients<Real>(spec, m, delay);
+    lead = loop = {c.a + c.b, -c.b * m};
+    if (spec.rule.prediction == Prediction::kVelocity) {
+      loop[0] += c.horizon;
+      loop[1] -= c.horizon;
+    } else if (spec.rule.prediction == Prediction::kWeight) {
+      loop = Multiply(loop, std::vector<Real>{1 + c.horizon, -c.horizon});
+      ++n;
+    }
   }
-  Transfer<Real> transfer;
-  transfer.denominator.assign(n + 3, Real(0));
-  transfer.denominator[0] = 1;
-  transfer.denominator[1] = -(1 + m);
-  transfer.denominator[2] = m;
-  const std::size_t end = transfer.denominator.size();
+  const std::size_t size = poles.size() + n;
+  Transfer<Real> transfer{std::vector<Real>(size, Real(0)), std::move(poles)};
+  transfer.denominator.resize(size, Real(0));
   for (std::size_t i = 0; i < loop.size(); ++i) {
-    transfer.denominator[end - loop.size() + i] += x * loop[i];
+    transfer.denominator[size - loop.size() + i] += x * loop[i];
   }
-  transfer.numerator.assign(end, Real(0));
-  transfer.numerator[1] = lead[0];
-  transfer.numerator[2] = lead[1];
+  std::copy(lead.begin(), lead.end(), transfer.numerator.end() - (n + lead.size()));
   return transfer;
 }
 
