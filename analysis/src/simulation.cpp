@@ -10,13 +10,6 @@
 namespace batchless::analysis {
 namespace {
 
-double ForwardWeight(Prediction prediction, const Coefficients<double>& c, double learning_rate,
-                     double w_k, double w_before_k, double v_k) {
-  if (prediction == Prediction::kVelocity) return w_k - learning_rate * c.horizon * v_k;
-  if (prediction == Prediction::kWeight) return w_k + c.horizon * (w_k - w_before_k);
-  return w_k;
-}
-
 // Run for the rule `linear`, as a difference equation.
 template <class Gradient>
 std::vector<TrajectoryPoint> SimulateLinear(const SimulationOptions& options, double start,
@@ -78,15 +71,20 @@ std::vector<TrajectoryPoint> Simulate(const SimulationOptions& options,
   Validate(options);
   const auto delay = static_cast<std::size_t>(options.delay);
   const auto c = ComputeCoefficients<double>(options.rule, options.momentum, options.delay);
-  return Run(
-      options, options.initial_weight, [&](std::size_t i, std::vector<TrajectoryPoint>& points) {
-        const std::size_t k = i > delay ? i - delay : 0;
-        const double w_hat =
-            ForwardWeight(options.rule.rule.prediction, c, options.learning_rate, points[k].weight,
-                          points[k > 0 ? k - 1 : 0].weight, points[k].velocity);
-        points[i].predicted_weight = w_hat;
-        return gradient(w_hat);
-      });
+  const Prediction prediction = options.rule.rule.prediction;
+  return Run(options, options.initial_weight,
+             [&](std::size_t i, std::vector<TrajectoryPoint>& points) {
+               const std::size_t k = i > delay ? i - delay : 0;
+               const double w = points[k].weight;
+               double w_hat = w;
+               if (prediction == Prediction::kVelocity) {
+                 w_hat -= options.learning_rate * c.horizon * points[k].velocity;
+               } else if (prediction == Prediction::kWeight) {
+                 w_hat += c.horizon * (w - points[k > 0 ? k - 1 : 0].weight);
+               }
+               points[i].predicted_weight = w_hat;
+               return gradient(w_hat);
+             });
 }
 
 std::vector<TrajectoryPoint> SimulateQuadratic(const SimulationOptions& options) {
