@@ -47,8 +47,6 @@ class OptimumSearch {
     return best_;
   }
 
-  std::size_t evaluations() const { return evaluations_; }
-
  private:
   static constexpr double kStep = 0.4;
   static constexpr double kGapsBelow = 1, kGapsAbove = 7;
@@ -86,7 +84,6 @@ class OptimumSearch {
                     kRateTolerance, [&](double log_rate) {
                       const WorstCasePoint point{options_.rule, momentum, options_.delay,
                                                  std::exp(log_rate), options_.condition};
-                      ++evaluations_;
                       const double cost = CostOf(point, kTolerance);
                       if (cost < best_.cost) best_ = {cost, point};
                       return cost;
@@ -96,7 +93,6 @@ class OptimumSearch {
   const OptimumOptions& options_;
   double log_rate_;
   const Optimum& quadratic_;
-  std::size_t evaluations_ = 0;
   Best best_;
 };
 
@@ -133,7 +129,7 @@ class DesignSearch {
   };
 
   /// The best rule that simplices of shrinking sizes find.
-  Best Run(FreeRule rule) {
+  Best Run(FreeRule rule) const {
     Best best{std::move(rule), kInfinity};
     best.cost = Cost(best.rule);
     for (const double size : {0.2, 0.05, 0.2, 0.05, 0.01}) {
@@ -142,8 +138,6 @@ class DesignSearch {
     }
     return best;
   }
-
-  std::size_t evaluations() const { return evaluations_; }
 
  private:
   static constexpr int kMovesPerCoefficient = 40;
@@ -168,12 +162,9 @@ class DesignSearch {
     return rule;
   }
 
-  double Cost(const FreeRule& rule) {
-    ++evaluations_;
-    return CostOf(PointOf(rule), kTolerance);
-  }
+  double Cost(const FreeRule& rule) const { return CostOf(PointOf(rule), kTolerance); }
 
-  Place Descend(const FreeRule& start, double size) {
+  Place Descend(const FreeRule& start, double size) const {
     const std::size_t count = start.numerator.size() + start.quotient.size() - 1;
     const auto less = [](const Place& a, const Place& b) { return a.cost < b.cost; };
     const auto place = [&](std::vector<double> x) {
@@ -226,7 +217,6 @@ class DesignSearch {
 
   Delay delay_;
   double condition_;
-  std::size_t evaluations_ = 0;
 };
 
 }  // namespace
@@ -248,9 +238,7 @@ WorstCaseOptimum FindWorstCaseOptimum(const OptimumOptions& options, const Optim
   optimum.momentum = optimum.rate = kNaN;
   optimum.worst.quadratic = quadratic.worst;
   if (!(quadratic.rate > 0)) return optimum;
-  OptimumSearch search(options, quadratic);
-  const OptimumSearch::Best best = search.Run();
-  optimum.evaluations = search.evaluations();
+  const OptimumSearch::Best best = OptimumSearch(options, quadratic).Run();
   if (!std::isfinite(best.cost)) return optimum;
   optimum.worst = CertifyWorstCase(best.point);
   if (!options.rule.is_linear()) optimum.momentum = best.point.momentum;
@@ -275,7 +263,7 @@ WorstCaseDesign DesignForWorstCase(Delay delay, double condition, int order) {
   while (start.numerator.size() < 3)
     start.numerator = Multiply(start.numerator, std::vector{1.0, 1.0});
 
-  DesignSearch search(delay, condition);
+  const DesignSearch search(delay, condition);
   DesignSearch::Best best = search.Run(start);
   if (order > kMinDesignOrder) {
     best = search.Run({best.rule.numerator, Multiply(best.rule.quotient, std::vector{1.0, 1.0})});
@@ -294,7 +282,6 @@ WorstCaseDesign DesignForWorstCase(Delay delay, double condition, int order) {
   design.numerator = point.rule.options.numerator;
   design.denominator = point.rule.options.denominator;
   design.worst = CertifyWorstCase(point);
-  design.evaluations = search.evaluations();
   return design;
 }
 

@@ -82,7 +82,6 @@ struct WorstCaseOptimum {
   double momentum = 0;  ///< NaN for the rule `linear`
   double rate = 0;      ///< x; NaN where nothing is certified
   WorstCase worst;
-  std::size_t evaluations = 0;
 };
 
 /// Throws InvalidArgument with the name of the first member that is out of range.
@@ -98,7 +97,6 @@ struct WorstCaseDesign {
   /// N and D, highest power first, for a learning rate and a largest curvature of 1.
   std::vector<double> numerator, denominator;
   WorstCase worst;
-  std::size_t evaluations = 0;
 };
 
 /// Largest order of a rule that is designed for the worst case; the least is kMinDesignOrder.
