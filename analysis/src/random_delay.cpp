@@ -179,13 +179,6 @@ void CheckWork(const VaryingDelay& point, const Task& task) {
                             " (M + 2)^2 up to " + ToText(most));
 }
 
-// What takes seconds: some 30,000 radii, of which slow rules need most in long double.
-Delay LargestOfOptimum(const VaryingDelay& point, double condition) {
-  const bool slow = condition > 1e4;
-  if (HasOneUpdate(point)) return slow ? 64 : 128;
-  return slow ? 40 : 64;
-}
-
 constexpr std::string_view kWhereDelaysVary = " where delays vary";
 
 void Validate(const VaryingDelay& point, double rate) {
@@ -236,11 +229,6 @@ class Search {
     std::swap(curvatures_[0], curvatures_[at]);
     if (std::isfinite(worst)) guess_ = worst;
     return worst;
-  }
-
-  // ln rate and worst growth of the best rate between two.
-  std::pair<double, double> BestRate(double momentum, double low, double high, double tolerance) {
-    return Least(low, high, tolerance, [&](double log_rate) { return Worst(momentum, log_rate); });
   }
 
   // Whether some other curvature of a fine grid is worse, which is worked with from then on.
@@ -313,7 +301,7 @@ void Validate(const VaryingDelay& point) {
     CheckNumber("momentum", point.momentum, 0, kMaxVaryingMomentum, kWhereDelaysVary);
   }
   CheckWork(point, kPoint);
-  const bool chain = point.delays.kind == DelayModel::Kind::kMarkov;
+  const bool chain = IsChain(point);
   const Delay most = chain ? kMaxMarkovDelay : kMaxOwnDelay;
   if (point.delays.largest() <= most) return;
   if (!chain && !IsTrace(point) && HasOneUpdate(point)) return;
@@ -393,10 +381,12 @@ VaryingOptimum FindOptimum(const VaryingDelay& point, double condition,
   Validate(checked);
   CheckNumber("condition", condition, 1, kMaxVaryingCondition, kWhereDelaysVary);
   CheckWork(point, kOptimum);
-  const Delay largest = LargestOfOptimum(point, condition);
+  // What takes seconds: some 30,000 radii, of which slow rules need most in long double.
+  const bool slow = condition > 1e4, has_one_update = HasOneUpdate(point);
+  const Delay largest = has_one_update ? (slow ? 64 : 128) : slow ? 40 : 64;
   RefuseIf(point.delays.largest() > largest, "delays", std::to_string(point.delays.largest()),
            "delays up to " + std::to_string(largest) + " for an optimum " +
-               (HasOneUpdate(point) ? "" : "with coefficients of their own ") +
+               (has_one_update ? "" : "with coefficients of their own ") +
                "at a condition number of " + ToText(condition));
   OptimumOptions constant{point.rule, std::llround(point.delays.mean()), condition, momentum};
   const Optimum start = FindOptimum(constant);
@@ -418,10 +408,11 @@ VaryingOptimum FindOptimum(const VaryingDelay& point, double condition,
   double log_rate = std::log(start_rate);
   double growth = 0;
   do {
+    // ln rate and worst growth of the best rate, which goes with 1 - m.
     const auto line = [&](double at, double tolerance) {
-      // The best rate goes with 1 - m.
       const double middle = log_rate + at - u;
-      return search.BestRate(momentum_of(at), middle - kRateReach, middle + kRateReach, tolerance);
+      return Least(middle - kRateReach, middle + kRateReach, tolerance,
+                   [&](double other) { return search.Worst(momentum_of(at), other); });
     };
     if (fixed) {
       std::tie(log_rate, growth) = line(u, kFine);
@@ -443,16 +434,9 @@ VaryingOptimum FindOptimum(const VaryingDelay& point, double condition,
     std::tie(log_rate, growth) = line(refined, kFine);
     u = refined;
   } while (search.Add(momentum_of(u), log_rate));
-  VaryingOptimum optimum;
-  optimum.momentum = point.rule.is_linear() ? kNaN : momentum_of(u);
-  if (!(growth < 0)) {
-    optimum.rate = kNaN;
-    return optimum;
-  }
-  optimum.rate = std::exp(log_rate);
-  optimum.radius = std::exp(growth / 2);
-  optimum.half_life_updates = -2 * std::log(2.0) / growth;
-  return optimum;
+  const double best = point.rule.is_linear() ? kNaN : momentum_of(u);
+  if (!(growth < 0)) return {.momentum = best, .rate = kNaN};
+  return {-2 * std::log(2.0) / growth, best, std::exp(log_rate), std::exp(growth / 2)};
 }
 
 }  // namespace batchless::analysis
