@@ -147,9 +147,8 @@ DelayModel MarkovDelays(std::vector<Delay> delays, std::vector<std::vector<doubl
                  " others",
              "a chain in which every delay is reached from every other");
   }
-  DelayModel model{DelayModel::Kind::kMarkov, std::move(delays), StationaryShares(transition), {}};
-  model.transition = std::move(transition);
-  return model;
+  std::vector<double> shares = StationaryShares(transition);
+  return {DelayModel::Kind::kMarkov, std::move(delays), std::move(shares), std::move(transition)};
 }
 
 DelayModel TraceDelays(std::vector<Delay> trace) {

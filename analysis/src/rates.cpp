@@ -53,10 +53,7 @@ class OptimumSearch {
   };
 
   Best Run() {
-    if (options_.momentum) {
-      const std::array<double, 1> one = {*options_.momentum};
-      return BestRates(one)[0];
-    }
+    if (options_.momentum) return BestRates(std::array{*options_.momentum})[0];
     // Coarse: momenta 1 - 10^u over the whole range. Their rates are refined all the same: a row's
     // grid errs by more than neighbouring minima differ.
     std::vector<Best> rows;
@@ -85,8 +82,7 @@ class OptimumSearch {
       best = std::min({best, rows[i], refined});
     }
     // Where momentum buys nothing the optimum is flat in m; then it is 0, not the last digit's choice.
-    const std::array<double, 1> none = {0.0};
-    const Best without = BestRates(none)[0];
+    const Best without = BestRates(std::array{0.0})[0];
     if (without.log_radius <= best.log_radius * (1 - kFlat)) best = without;
     return best;
   }
