@@ -3,7 +3,6 @@
 
 #include <arb.h>
 
-#include <utility>
 
 namespace batchless::analysis::ball {
 

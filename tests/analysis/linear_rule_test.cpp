@@ -1,6 +1,5 @@
 // Rules given by their coefficients: against the rules of a momentum that they equal, dense
 // eigenvalues, the literal difference equation and closed forms.
-#include <Eigen/Eigenvalues>
 #include <cmath>
 #include <random>
 #include <string>

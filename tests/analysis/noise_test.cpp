@@ -1,7 +1,6 @@
 #include "batchless/analysis/noise.h"
 
 #include <Eigen/Core>
-#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <numbers>

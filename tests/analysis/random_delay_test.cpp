@@ -1,6 +1,5 @@
 #include "batchless/analysis/random_delay.h"
 
-#include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <array>
 #include <cmath>

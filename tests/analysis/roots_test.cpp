@@ -6,7 +6,6 @@
 #include <limits>
 #include <numbers>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "batchless/analysis/argument.h"

@@ -1,7 +1,6 @@
 // The recursion between the ends of a polynomial against that over all coefficients, and differences.
 #include "../../analysis/src/step_down.h"
 
-#include <algorithm>
 #include <cmath>
 #include <random>
 #include <span>

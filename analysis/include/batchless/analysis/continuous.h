@@ -28,7 +28,6 @@
 #pragma once
 
 #include <complex>
-#include <string>
 #include <vector>
 
 #include "batchless/analysis/rule.h"

@@ -20,7 +20,6 @@
 // loss is that of the running mean of the weights, with the same half-life h.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "batchless/analysis/noise.h"

@@ -33,7 +33,6 @@
 
 #include <Eigen/Core>
 #include <limits>
-#include <string>
 #include <vector>
 
 #include "batchless/analysis/rule.h"

@@ -14,7 +14,6 @@
 
 #include <cstddef>
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "batchless/analysis/rule.h"

@@ -11,7 +11,6 @@
 // and has no momentum: what is given for one is not read.
 #pragma once
 
-#include <cstddef>
 #include <span>
 
 #include "batchless/analysis/characteristic.h"
