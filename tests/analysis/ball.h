@@ -3,7 +3,6 @@
 
 #include <arb.h>
 
-
 namespace batchless::analysis::ball {
 
 /// Bits of every operation; raised where a sign does not come out.

@@ -8,6 +8,7 @@
 
 #include "batchless/analysis/argument.h"
 #include "catch.h"
+#include "polynomial.h"
 #include "test_rules.h"
 
 namespace batchless::analysis {
@@ -19,13 +20,7 @@ using Limits = std::numeric_limits<double>;
 // A handful of roundings, relative to the largest term that goes into a coefficient.
 constexpr double kValueTolerance = 1e-14;
 
-Polynomial operator*(const Polynomial& p, const Polynomial& q) {
-  Polynomial product(p.size() + q.size() - 1, 0.0L);
-  for (std::size_t i = 0; i < p.size(); ++i) {
-    for (std::size_t j = 0; j < q.size(); ++j) product[i + j] += p[i] * q[j];
-  }
-  return product;
-}
+Polynomial operator*(const Polynomial& p, const Polynomial& q) { return Multiply(p, q); }
 
 Polynomial operator+(const Polynomial& p, const Polynomial& q) {
   Polynomial sum(std::max(p.size(), q.size()), 0.0L);

@@ -8,6 +8,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/stability.h"
 #include "catch.h"
+#include "polynomial.h"
 #include "test_rules.h"
 
 namespace batchless::analysis {
@@ -70,18 +71,10 @@ TEST_CASE("A quotient's phase has no jumps, with zeros and poles on both sides o
   // Zeros at 1.25 e^{+-0.5i} and -0.4, poles at 1, 0.95 e^{+-0.3i} and -1.5.
   const std::vector<double> zeros = {1, -2.5 * std::cos(0.5), 1.5625};
   const std::vector<double> poles = {1, -1.9 * std::cos(0.3), 0.9025};
-  const auto times = [](const std::vector<double>& a, double root) {
-    std::vector<double> product(a.size() + 1);
-    for (std::size_t k = 0; k < a.size(); ++k) {
-      product[k] += a[k];
-      product[k + 1] -= root * a[k];
-    }
-    return product;
-  };
   const double sign = GENERATE(1, -1);
-  std::vector<double> numerator = times(zeros, -0.4);
+  std::vector<double> numerator = Multiply(zeros, {1, 0.4});
   for (double& c : numerator) c *= sign;
-  const RuleSpec rule = LinearSpec(numerator, times(times(poles, 1), -1.5));
+  const RuleSpec rule = LinearSpec(numerator, Multiply(Multiply(poles, {1, -1}), {1, 1.5}));
   constexpr Delay kDelay = 3;
   constexpr int kPoints = 4000;
   std::vector<double> frequencies;

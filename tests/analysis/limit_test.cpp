@@ -11,6 +11,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/rates.h"
 #include "catch.h"
+#include "polynomial.h"
 #include "test_rules.h"
 
 namespace batchless::analysis {
@@ -52,15 +53,6 @@ RuleSpec InterleavedHeavyBalls(Delay delay, double momentum) {
   denominator[2 * d + 2] = momentum;
   numerator[0] = 1;
   return LinearSpec(numerator, denominator);
-}
-
-/// Highest power first, from factors in z.
-Powers Multiply(const Powers& a, const Powers& b) {
-  Powers c(a.size() + b.size() - 1, 0);
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    for (std::size_t j = 0; j < b.size(); ++j) c[i + j] += a[i] * b[j];
-  }
-  return c;
 }
 
 }  // namespace
@@ -135,7 +127,7 @@ TEST_CASE("No rule of ten thousand random stable linear rules is faster than the
   for (int trial = 0; rules < 10'000 && trial < 1'000'000; ++trial) {
     const Delay delay = static_cast<Delay>(engine() % 7);
     const std::size_t order = 1 + engine() % 5;
-    const Powers denominator = Multiply({1, -1}, factors(order - 1));
+    const Powers denominator = Multiply<double>({1, -1}, factors(order - 1));
     const Powers numerator = factors(engine() % order);
     const double condition = std::pow(10.0, 0.2 + 3 * uniform(engine));
     const Limit limit = LimitOfLinearRules(delay, condition);

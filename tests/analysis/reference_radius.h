@@ -10,20 +10,13 @@
 #include <vector>
 
 #include "batchless/analysis/rule.h"
+#include "polynomial.h"
 
 namespace batchless::analysis::reference {
 
 using Real = boost::multiprecision::number<boost::multiprecision::cpp_bin_float<100>,
                                            boost::multiprecision::et_off>;
 using Polynomial = std::vector<Real>;  // constant term first
-
-inline Polynomial Multiply(const Polynomial& a, const Polynomial& b) {
-  Polynomial c(a.size() + b.size() - 1, Real(0));
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    for (std::size_t j = 0; j < b.size(); ++j) c[i + j] += a[i] * b[j];
-  }
-  return c;
-}
 
 inline Polynomial Add(Polynomial a, const Polynomial& b) {
   a.resize(std::max(a.size(), b.size()), Real(0));
@@ -45,7 +38,7 @@ inline Polynomial InPowersOfU(const RuleSpec& spec, double momentum, Delay delay
   const auto k = ComputeCoefficients<Real>(spec, m, delay);
   const bool weight_form = spec.rule.prediction == Prediction::kWeight;
   const Polynomial z = {Real(1), Real(1)};
-  Polynomial p = Multiply({Real(0), Real(1)}, {1 - m, Real(1)});
+  Polynomial p = Multiply<Real>({Real(0), Real(1)}, {1 - m, Real(1)});
   for (Delay i = 0; i < delay + (weight_form ? 1 : 0); ++i) p = Multiply(p, z);
   // (a+b) z - b m and (1+T) z - T in u
   const Polynomial update = {k.a + k.b - k.b * m, k.a + k.b};

@@ -10,6 +10,7 @@
 #include "ball.h"
 #include "batchless/analysis/simulation.h"
 #include "catch.h"
+#include "polynomial.h"
 #include "test_rules.h"
 
 namespace batchless::analysis {
@@ -137,14 +138,6 @@ using ball::Ball;
 
 /// Coefficients, constant term first.
 using Balls = std::vector<Ball>;
-
-Balls Multiply(const Balls& a, const Balls& b) {
-  Balls c(a.size() + b.size() - 1, Ball(0.0));
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    for (std::size_t j = 0; j < b.size(); ++j) c[i + j] = c[i + j] + a[i] * b[j];
-  }
-  return c;
-}
 
 /// c_k of T(w) = sum_k c_k cos(k w), k from -(size - 1) / 2 up: from the rule's equations as they are
 /// written, undivided, multiplied out. For rules that compensate with SC_D or not at all, and
