@@ -1,7 +1,6 @@
 // Designed rules against dense eigenvalues, the limit and the best published rule.
 #include "batchless/analysis/design.h"
 
-#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
@@ -25,18 +24,8 @@ constexpr double kEigenvalueTolerance = 1e-5;
 constexpr double kSearchTolerance = 2e-3;
 
 double DenseLogRadius(const Design& design, Delay delay, double x) {
-  std::vector<double> p = design.denominator;
-  p.resize(p.size() + static_cast<std::size_t>(delay), 0);
-  for (std::size_t k = 0; k < design.numerator.size(); ++k) {
-    p[p.size() - design.numerator.size() + k] += x * design.numerator[k];
-  }
-  const auto degree = static_cast<Eigen::Index>(p.size()) - 1;
-  Eigen::MatrixXd companion = Eigen::MatrixXd::Zero(degree, degree);
-  for (Eigen::Index k = 0; k < degree; ++k) {
-    companion(0, k) = -p[static_cast<std::size_t>(k) + 1];
-    if (k > 0) companion(k, k - 1) = 1;
-  }
-  return std::log(test::LargestEigenvalue(companion));
+  return std::log(test::LargestEigenvalue(
+      test::Companion(test::ClosedLoop(design.numerator, design.denominator, delay, x))));
 }
 
 Design Designed(Delay delay, double condition, int order) {

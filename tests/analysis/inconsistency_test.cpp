@@ -24,13 +24,7 @@ constexpr double kRateTolerance = 2e-6;
 
 // Largest modulus of the roots of a polynomial, coefficients by ascending powers, by its companion.
 double LargestRoot(const std::vector<double>& p) {
-  const auto n = static_cast<Eigen::Index>(p.size()) - 1;
-  MatrixXd companion = MatrixXd::Zero(n, n);
-  for (Eigen::Index i = 0; i < n; ++i) {
-    if (i > 0) companion(i, i - 1) = 1;
-    companion(i, n - 1) = -p[static_cast<std::size_t>(i)] / p.back();
-  }
-  return test::LargestEigenvalue(companion);
+  return test::LargestEigenvalue(test::Companion({p.rbegin(), p.rend()}));
 }
 
 TEST_CASE("The discrepancy model has the roots of its polynomial") {

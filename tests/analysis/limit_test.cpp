@@ -11,6 +11,7 @@
 #include "batchless/analysis/argument.h"
 #include "batchless/analysis/rates.h"
 #include "catch.h"
+#include "eigenvalues.h"
 #include "polynomial.h"
 #include "test_rules.h"
 
@@ -26,17 +27,8 @@ using Powers = std::vector<double>;  // highest power first
 
 /// Largest modulus over the roots of z^delay D + x N, by dense eigenvalues alone.
 double DenseRadius(const Powers& numerator, const Powers& denominator, Delay delay, double x) {
-  Powers p = denominator;
-  p.resize(p.size() + static_cast<std::size_t>(delay), 0);
-  for (std::size_t k = 0; k < numerator.size(); ++k) {
-    p[p.size() - numerator.size() + k] += x * numerator[k];
-  }
-  const auto degree = static_cast<Eigen::Index>(p.size()) - 1;
-  Eigen::MatrixXd companion = Eigen::MatrixXd::Zero(degree, degree);
-  for (Eigen::Index k = 0; k < degree; ++k) {
-    companion(0, k) = -p[static_cast<std::size_t>(k) + 1] / p[0];
-    if (k > 0) companion(k, k - 1) = 1;
-  }
+  const Eigen::MatrixXd companion =
+      test::Companion(test::ClosedLoop(numerator, denominator, delay, x));
   // Its shifts end the cycles that the real iteration stays in for roots in pairs of opposite signs.
   const Eigen::ComplexEigenSolver<Eigen::MatrixXcd> solver(companion.cast<std::complex<double>>(),
                                                            /*computeEigenvectors=*/false);
