@@ -170,19 +170,12 @@ TEST_CASE("best half-lives at condition 100 under uniform delays from 0 to 8") {
         Known{"lwp-v+sc", DelayCompensation::kMean, 40.89},
         Known{"lwp-w+sc", DelayCompensation::kMean, 35.01},
         Known{"sgdm", DelayCompensation::kMean, 165.9},
-        Known{"lwp-w", DelayCompensation::kOwn, 88.3}}) {
+        Known{"lwp-w", DelayCompensation::kOwn, 88.3},
+        Known{"sc", DelayCompensation::kOwn, 101.3},
+        Known{"lwp-v+sc", DelayCompensation::kOwn, 50.3},
+        Known{"lwp-w+sc", DelayCompensation::kOwn, 46.6}}) {
     INFO(rule);
     const VaryingOptimum optimum = FindOptimum(Point(rule, compensation), 100, std::nullopt);
-    CHECK(IsNear(optimum.half_life_updates, half_life, 1e-3));
-  }
-}
-
-TEST_CASE("best half-lives with each gradient's own delay") {
-  for (const auto& [rule, half_life] :
-       {std::pair{"sc", 101.3}, std::pair{"lwp-v+sc", 50.3}, std::pair{"lwp-w+sc", 46.6}}) {
-    INFO(rule);
-    const VaryingOptimum optimum =
-        FindOptimum(Point(rule, DelayCompensation::kOwn), 100, std::nullopt);
     CHECK(IsNear(optimum.half_life_updates, half_life, 1e-3));
   }
 }
