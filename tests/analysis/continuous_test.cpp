@@ -50,6 +50,16 @@ double LargestDifference(const std::vector<ContinuousPoint>& coarse,
   return largest;
 }
 
+// The order at which errors fall, each of a step half as long as the one before.
+void CheckOrder(const std::vector<double>& errors, double least, double most) {
+  for (std::size_t i = 1; i < errors.size(); ++i) {
+    const double order = std::log2(errors[i - 1] / errors[i]);
+    CAPTURE(i, errors[i], order);
+    CHECK(order > least);
+    CHECK(order < most);
+  }
+}
+
 TEST_CASE("At first order the method of steps meets the exact solution at its order") {
   std::vector<double> errors;
   for (const int steps : {2, 4, 8, 16}) {
@@ -62,13 +72,8 @@ TEST_CASE("At first order the method of steps meets the exact solution at its or
     }
     errors.push_back(error);
   }
-  for (std::size_t i = 1; i < errors.size(); ++i) {
-    const double order = std::log2(errors[i - 1] / errors[i]);
-    CAPTURE(i, errors[i], order);
-    // The stepper's order is 5; a history of degree 4 has an error of order 5 as well.
-    CHECK(order > 4.7);
-    CHECK(order < 6.5);
-  }
+  // The stepper's order is 5; a history of degree 4 has an error of order 5 as well.
+  CheckOrder(errors, 4.7, 6.5);
   CHECK(errors.back() < 1e-9);
 }
 
@@ -85,12 +90,7 @@ TEST_CASE("At second order, of neutral type too, the error falls at the stepper'
     errors.push_back(LargestDifference(SolveContinuous(options), reference,
                                        static_cast<std::size_t>(128 / steps)));
   }
-  for (std::size_t i = 1; i < errors.size(); ++i) {
-    const double order = std::log2(errors[i - 1] / errors[i]);
-    CAPTURE(i, errors[i], order);
-    CHECK(order > 4.5);
-    CHECK(order < 7);
-  }
+  CheckOrder(errors, 4.5, 7);
 }
 
 TEST_CASE("Discrete trajectories tend to the continuous one at first order of the step") {
@@ -116,11 +116,7 @@ TEST_CASE("Discrete trajectories tend to the continuous one at first order of th
     }
     errors.push_back(error);
   }
-  for (std::size_t i = 1; i < errors.size(); ++i) {
-    const double order = std::log2(errors[i - 1] / errors[i]);
-    CAPTURE(i, errors[i], order);
-    CHECK(std::abs(order - 1) < 0.1);
-  }
+  CheckOrder(errors, 0.9, 1.1);
 }
 
 TEST_CASE("The rightmost root") {
@@ -207,10 +203,7 @@ TEST_CASE("The discrete boundary tends to the continuous one at first order") {
   for (const Delay delay : {100, 200, 400, 800}) {
     errors.push_back(std::abs(DiscreteCriticalDelayTime(options, delay) - limit));
   }
-  for (std::size_t i = 1; i < errors.size(); ++i) {
-    CAPTURE(i, errors[i]);
-    CHECK(std::abs(std::log2(errors[i - 1] / errors[i]) - 1) < 0.1);
-  }
+  CheckOrder(errors, 0.9, 1.1);
   // SGD without momentum: D 2 sin(pi / (4 D + 2)).
   const double exact = 10 * 2 * std::sin(pi / 42);
   CHECK(std::abs(DiscreteCriticalDelayTime(FirstOrder(0), 10) / exact - 1) < kRootTolerance);
