@@ -90,8 +90,9 @@ void CheckCase(const Json& golden, const Json& expected, int block, double toler
                                .predicted_backward = optimizer.sets_backward_weights,
                                .raw = optimizer.keeps_forward_weights ? delay + 1 : 0};
   StageParameters<Real> parameters(layout, versions, optimizer, block);
+  parameters.Allocate();
   parameters.Reset(InBlock<Real>(layout, golden["start"]), {});
-  std::vector<Real> workspace(StageParameters<Real>::WorkspaceSize(layout, optimizer));
+  std::vector<Real> workspace(parameters.workspace_size());
   for (const Json& numbers : golden["gradients"]) {
     const std::vector<Real> gradient = InBlock<Real>(layout, numbers);
     const std::int64_t u = parameters.updates();
@@ -143,8 +144,9 @@ TEST_CASE("Zeros that fill a block change no update", "[optimizer]") {
       const VersionCounts versions{.predicted_backward = optimizer.sets_backward_weights,
                                    .raw = optimizer.keeps_forward_weights ? kDelay + 1 : 0};
       StageParameters<double> parameters(layout, versions, optimizer, 1);
+      parameters.Allocate();
       parameters.Reset(InBlock<double>(layout, std::vector<double>(kSize, 1)), {});
-      std::vector<double> workspace(StageParameters<double>::WorkspaceSize(layout, optimizer));
+      std::vector<double> workspace(parameters.workspace_size());
       for (int u = 0; u < 6; ++u) {
         std::vector<double> numbers(kSize);
         for (int i = 0; i < kSize; ++i) {
@@ -284,6 +286,7 @@ TEST_CASE("Steps by gradients of one size stay as long as they are when betas ch
   const std::vector<double> gradient(layout.parameter_size, 0.5);
   for (const char* name : {"adam", "adamw"}) {
     StageParameters<double> parameters(layout, {}, FindOptimizer(name), 1);
+    parameters.Allocate();
     parameters.Reset(std::vector<double>(layout.parameter_size, 1), {});
     OptimizerSpec before;
     PastUpdates past;
@@ -363,8 +366,9 @@ std::vector<double> WeightsAfter(const char* optimizer, const Json& shape, int u
   const StageLayout layout = PlainLayout(Json::array({shape}));
   const OptimizerSpec spec = Spec(optimizer);
   StageParameters<double> parameters(layout, {}, spec.optimizer, 1);
+  parameters.Allocate();
   parameters.Reset(std::vector<double>(layout.parameter_size, 1), {});
-  std::vector<double> workspace(StageParameters<double>::WorkspaceSize(layout, spec.optimizer));
+  std::vector<double> workspace(parameters.workspace_size());
   std::vector<double> gradient(layout.parameter_size);
   for (int u = 0; u < updates; ++u) {
     for (std::int64_t i = 0; i < layout.parameters[0].size(); ++i) {
@@ -394,8 +398,9 @@ TEST_CASE("Basis rotation is AdamW where there is nothing to rotate", "[optimize
   CHECK(distance({3, 4}, 2) > 1e-3);
   // A side above 1024 has neither a mean nor a basis.
   const auto sizes = [](const Json& shape) {
-    return StageParameters<double>::ArraySizes(PlainLayout(Json::array({shape})), {},
-                                               FindOptimizer("basis-rotation"));
+    return StageParameters<double>(PlainLayout(Json::array({shape})), {},
+                                   FindOptimizer("basis-rotation"), 1)
+        .array_sizes();
   };
   using Sizes = std::vector<std::int64_t>;
   CHECK(sizes({1025, 4}) == Sizes{4112, 4112, 4112, 0, 16, 0, 16, 0, 0, 0});

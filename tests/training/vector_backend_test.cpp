@@ -372,6 +372,7 @@ std::vector<float> UpdatedTwice(const StageLayout& layout, std::int64_t piece, f
   const VersionCounts versions{.forward = 3, .predicted_backward = true};
   const Optimizer& sgdm = FindOptimizer("sgdm");
   StageParameters<float> parameters(layout, versions, sgdm, block);
+  parameters.Allocate();
   const Numbers start = RandomNumbers(layout.parameter_size, 1);
   parameters.Reset({start.begin(), start.end()}, {});
   StageCoefficients<float> c;
@@ -393,7 +394,7 @@ std::vector<float> UpdatedTwice(const StageLayout& layout, std::int64_t piece, f
     parameters.Update(g.data(), c, 0, nullptr, piece > 0 ? 0 : -1);
   }
   std::vector<float> all;
-  const auto sizes = StageParameters<float>::ArraySizes(layout, versions, sgdm);
+  const std::vector<std::int64_t>& sizes = parameters.array_sizes();
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     all.insert(all.end(), parameters.array(i), parameters.array(i) + sizes[i]);
   }

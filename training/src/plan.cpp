@@ -496,26 +496,25 @@ namespace {
 // optimizer keeps beside tensors.
 template <class Real>
 void AddStages(const TrainerOptions& options, hwmodel::TrainingMemoryOptions& memory) {
-  using Parameters = StageParameters<Real>;
   const std::shared_ptr<const Backend<Real>> backend = MakeBackend<Real>(options.convolution);
   const Optimizer& optimizer = options.optimizer.optimizer;
-  const auto end = static_cast<std::ptrdiff_t>(Parameters::RunningPlace(optimizer));
   const auto beside_tensors = static_cast<std::ptrdiff_t>(optimizer.tensor_arrays.size());
   for (int s = 0; s < options.network.stage_count(); ++s) {
     const auto layout = [&](std::int64_t samples) {
       return MakeStage<Real>(options.network, s, static_cast<int>(samples), backend)->layout();
     };
     const StageLayout trained = layout(options.microbatch);
-    memory.workspace.push_back(Parameters::WorkspaceSize(trained, optimizer));
+    const StageParameters<Real> parameters(trained, {}, optimizer, backend->block());
+    memory.workspace.push_back(parameters.workspace_size());
     memory.sample_workspace.push_back(layout(1).workspace_size);
     const std::vector<int>& outputs = options.network.stages[s].outputs;
     const std::int64_t output =
         trained.splits ? options.network.values[outputs[0]].shape.elements() * options.microbatch
                        : 0;
     memory.held.push_back(trained.input_part + output);
-    const std::vector<std::int64_t> sizes = Parameters::ArraySizes(trained, {}, optimizer);
-    memory.optimizer_numbers.push_back(
-        std::reduce(sizes.begin() + end - beside_tensors, sizes.begin() + end, std::int64_t{0}));
+    const auto end =
+        parameters.array_sizes().begin() + static_cast<std::ptrdiff_t>(parameters.running_place());
+    memory.optimizer_numbers.push_back(std::reduce(end - beside_tensors, end, std::int64_t{0}));
   }
 }
 

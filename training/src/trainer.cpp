@@ -129,14 +129,12 @@ class TrainerOf final : public Trainer {
 
   std::vector<NamedTensor> ExportState() const override {
     std::vector<NamedTensor> tensors = ExportWeights();
-    const Optimizer& optimizer = options_.optimizer.optimizer;
     for (std::size_t number = 0; number < StateCount(); ++number) {
       std::vector<AlignedBuffer<Real>> copies;
       const std::vector<const Real*> arrays =
           pipeline_.Collect(StageParameters<Real>::kStates + number, copies);
       for (int s = 0; s < pipeline_.stage_count(); ++s) {
-        for (const ParameterTensor& tensor :
-             StageParameters<Real>::StateTensors(pipeline_.layout(s), optimizer, number)) {
+        for (const ParameterTensor& tensor : pipeline_.parameters(s).states()[number]) {
           std::vector<Real> values(tensor.size());
           Unpack<Real>(tensor, arrays[s], values);
           tensors.push_back(
@@ -316,18 +314,14 @@ class TrainerOf final : public Trainer {
     }
   }
 
-  std::size_t StateCount() const {
-    using Parameters = StageParameters<Real>;
-    return Parameters::RunningPlace(options_.optimizer.optimizer) - Parameters::kStates;
-  }
+  std::size_t StateCount() const { return pipeline_.parameters(0).states().size(); }
 
   // visit(stage, tensor, number) for what lies in the optimizer's arrays of this process's stages.
   template <class Visit>
   void ForEachOwnState(Visit visit) {
     for (std::size_t number = 0; number < StateCount(); ++number) {
       for (int s = pipeline_.span().first; s < pipeline_.span().end; ++s) {
-        for (const ParameterTensor& tensor : StageParameters<Real>::StateTensors(
-                 pipeline_.layout(s), options_.optimizer.optimizer, number)) {
+        for (const ParameterTensor& tensor : pipeline_.parameters(s).states()[number]) {
           visit(s, tensor, number);
         }
       }

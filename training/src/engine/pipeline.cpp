@@ -65,8 +65,7 @@ void Pipeline<Real>::AllocateStages() {
     std::int64_t workspace = 0;
     std::int64_t gradient = 0;
     for (int s = worker.first_stage; s < worker.end_stage; ++s) {
-      workspace = std::max(workspace,
-                           StageParameters<Real>::WorkspaceSize(layout(s), options_.optimizer()));
+      workspace = std::max(workspace, parameters(s).workspace_size());
       gradient = std::max(gradient, layout(s).parameter_size);
     }
     workspaces_.emplace_back(workspace);
@@ -122,7 +121,7 @@ template <class Real>
 NetworkWeights<Real> Pipeline<Real>::CollectWeights() const {
   NetworkWeights<Real> all;
   all.weights = Collect(StageParameters<Real>::kWeights, all.copies);
-  all.states = Collect(StageParameters<Real>::RunningPlace(options_.optimizer()), all.copies);
+  all.states = Collect(parameters(0).running_place(), all.copies);
   return all;
 }
 
@@ -133,9 +132,8 @@ std::vector<const Real*> Pipeline<Real>::Collect(std::size_t place,
   for (std::size_t p = 0; p < spans_.size(); ++p) {
     for (int s = spans_[p].first; s < spans_[p].end; ++s) {
       const bool own = static_cast<int>(p) == rank_;
-      const Real* data = own ? stages_[s].parameters()->array(place) : nullptr;
-      const std::int64_t size = StageParameters<Real>::ArraySizes(layout(s), stages_[s].versions(),
-                                                                  options_.optimizer())[place];
+      const Real* data = parameters(s).array(place);
+      const std::int64_t size = parameters(s).array_sizes()[place];
       if (spans_.size() > 1 && size > 0) {
         AlignedBuffer<Real> copy(size);
         if (own) std::copy_n(data, size, copy.data());
@@ -239,7 +237,7 @@ double Pipeline<Real>::AwaitUpdate(std::size_t worker, const hwmodel::SteadyActi
   const PipelineStage<Real>& stage = stages_[action.stage];
   const bool reads_older = action.kind == ActionKind::kForward &&
                            options_.plan.schedule.weights == WeightVersions::kDoubleBuffered &&
-                           stage.ForwardVersion(k) <= stage.parameters()->updates();
+                           stage.ForwardVersion(k) <= stage.parameters().updates();
   return reads_older ? 0 : AwaitUpdate(worker, action.stage);
 }
 

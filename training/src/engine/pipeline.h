@@ -49,9 +49,9 @@ class Pipeline {
   const StageLayout& layout(int stage) const { return stages_[stage].layout(); }
   // The stages of this process.
   const hwmodel::StageSpan& span() const { return spans_[rank_]; }
-  // The stage has to be one of this process.
-  StageParameters<Real>& parameters(int stage) { return *stages_[stage].parameters(); }
-  const StageParameters<Real>& parameters(int stage) const { return *stages_[stage].parameters(); }
+  // Without memory where another process has the stage.
+  StageParameters<Real>& parameters(int stage) { return stages_[stage].parameters(); }
+  const StageParameters<Real>& parameters(int stage) const { return stages_[stage].parameters(); }
   // The newest weights and the state of all stages, wherever they are. Collective, as all of these
   // functions, among the processes of a replica.
   NetworkWeights<Real> CollectWeights() const;

@@ -44,6 +44,15 @@ void ClipGradient(const std::vector<ParameterTensor>& tensors, double most, Real
   }
 }
 
+template <class Real>
+VersionCounts CountVersions(const PipelineOptions<Real>& options, int stage) {
+  const std::int64_t age = options.plan.version_ages[stage];
+  const bool keeps_raw = options.optimizer().keeps_forward_weights;
+  return {.forward = age > 0 || options.plan.predicts_forward ? age + 1 : 0,
+          .predicted_backward = options.plan.predicts_backward,
+          .raw = keeps_raw ? options.plan.delays[stage] + 1 : 0};
+}
+
 }  // namespace
 
 // Updates a tensor while a backward makes its gradient: weights, gradient and predictions pass through
@@ -54,8 +63,8 @@ class PipelineStage<Real>::PieceUpdate final : public GradientConsumer<Real> {
   explicit PieceUpdate(PipelineStage& stage) : stage_(stage) {}
 
   void Take(std::int64_t first, std::int64_t size, const Real* gradient) override {
-    stage_.parameters_->UpdatePiece(stage_.updated_in_backward_, first, size, gradient,
-                                    stage_.coefficients_, stage_.stale_version_);
+    stage_.parameters_.UpdatePiece(stage_.updated_in_backward_, first, size, gradient,
+                                   stage_.coefficients_, stage_.stale_version_);
   }
 
  private:
@@ -70,27 +79,23 @@ PipelineStage<Real>::PipelineStage(const PipelineOptions<Real>& options, int num
       compute_(options.make_stage
                    ? options.make_stage(number)
                    : MakeStage<Real>(options.run.network, number,
-                                     static_cast<int>(options.run.microbatch), options.backend)) {
-  const std::int64_t age = options.plan.version_ages[number];
-  if (age > 0 || options.plan.predicts_forward) versions_.forward = age + 1;
-  versions_.predicted_backward = options.plan.predicts_backward;
-  if (options.optimizer().keeps_forward_weights) versions_.raw = options.plan.delays[number] + 1;
-}
+                                     static_cast<int>(options.run.microbatch), options.backend)),
+      parameters_(layout(), CountVersions(options, number), options.optimizer(),
+                  options.backend->block()) {}
 
 template <class Real>
 void PipelineStage<Real>::Allocate(MicrobatchMemory<Real>& memory, const GradientParts& parts,
                                    Real* gradient) {
   memory_ = &memory;
   parts_ = &parts;
-  parameters_ = std::make_unique<StageParameters<Real>>(layout(), versions_, options_.optimizer(),
-                                                        options_.backend->block());
+  parameters_.Allocate();
   forward_versions_.resize(memory.InFlight(number_));
   gradient_size_ = Aligned(layout().parameter_size);
   gradient_ = gradient;
   if (gradient != nullptr) {
     const int tensor = layout().consumed;
     // A norm is of the whole gradient.
-    const bool takes_pieces = tensor >= 0 && parameters_->TakesPieces(tensor);
+    const bool takes_pieces = tensor >= 0 && parameters_.TakesPieces(tensor);
     if (takes_pieces && !options_.run.max_gradient_norm) updated_in_backward_ = tensor;
     return;
   }
@@ -104,7 +109,7 @@ void PipelineStage<Real>::Allocate(MicrobatchMemory<Real>& memory, const Gradien
 
 template <class Real>
 std::int64_t PipelineStage<Real>::ForwardVersion(std::int64_t k) const {
-  return VersionAfter(parameters_->updates(), k);
+  return VersionAfter(parameters_.updates(), k);
 }
 
 template <class Real>
@@ -120,7 +125,7 @@ std::int64_t PipelineStage<Real>::VersionAfter(std::int64_t updates, std::int64_
 template <class Real>
 void PipelineStage<Real>::LookAhead(ActionKind pass, std::int64_t k, Prefetcher& ahead) {
   const auto add_parameters = [&](const Real* parameters) {
-    ahead.Add(std::as_bytes(std::span(parameters, parameters_->size())));
+    ahead.Add(std::as_bytes(std::span(parameters, parameters_.size())));
   };
   if (pass == ActionKind::kForward) {
     for (const int v : description_.outputs) ahead.Add(std::as_bytes(memory_->ValueSpan(v, k)));
@@ -133,7 +138,7 @@ void PipelineStage<Real>::LookAhead(ActionKind pass, std::int64_t k, Prefetcher&
     ahead.Add(std::as_bytes(memory_->ValueSpan(description_.inputs[0], k)));
   }
   add_parameters(BackwardParameters(k));
-  for (const AlignedBuffer<Real>& array : parameters_->optimizer_states()) {
+  for (const AlignedBuffer<Real>& array : parameters_.optimizer_states()) {
     ahead.Add(std::as_bytes(std::span(array.data(), static_cast<std::size_t>(array.size()))));
   }
 }
@@ -143,7 +148,7 @@ void PipelineStage<Real>::Forward(std::int64_t k, Real* workspace, Prefetcher* a
   *forward_version(k) = ForwardVersion(k);
   RunForward(k,
              {.saved = memory_->ForwardSaved(number_, k),
-              .state = parameters_->state(),
+              .state = parameters_.state(),
               .workspace = workspace,
               .ahead = ahead},
              [&](int v) { return memory_->Value(v, k); });
@@ -152,7 +157,7 @@ void PipelineStage<Real>::Forward(std::int64_t k, Real* workspace, Prefetcher* a
 template <class Real>
 void PipelineStage<Real>::ForwardAgain(std::int64_t k, Real* workspace) {
   // Statistics have counted the micro-batch already.
-  state_again_.assign(parameters_->state(), parameters_->state() + layout().state_size);
+  state_again_.assign(parameters_.state(), parameters_.state() + layout().state_size);
   RunForward(
       k,
       {.saved = memory_->Saved(number_, k), .state = state_again_.data(), .workspace = workspace},
@@ -180,7 +185,7 @@ void PipelineStage<Real>::RunForward(std::int64_t k, ForwardArguments<Real> argu
 
 template <class Real>
 void PipelineStage<Real>::Backward(std::int64_t k, Real* workspace, Prefetcher* ahead) {
-  const std::int64_t version = reads_newest() ? parameters_->updates() : *forward_version(k);
+  const std::int64_t version = reads_newest() ? parameters_.updates() : *forward_version(k);
   if (options_.on_read) {
     options_.on_read({ActionKind::kBackward, number_, options_.InRun(k), version});
   }
@@ -319,14 +324,13 @@ void PipelineStage<Real>::UpdateParameters(std::int64_t k, Real* workspace) {
   }
   // A backward that updates has them already, and a stage without parameters wants none.
   if (updated_in_backward_ < 0 && gradient_size_ > 0) coefficients_ = Coefficients(k);
-  parameters_->Update(gradient_, coefficients_, stale_version_, workspace, updated_in_backward_);
+  parameters_.Update(gradient_, coefficients_, stale_version_, workspace, updated_in_backward_);
   has_pending_gradient_ = false;
 }
 
 template <class Real>
 std::int64_t PipelineStage<Real>::bytes() const {
-  std::int64_t bytes = own_gradient_.bytes();
-  if (parameters_) bytes += parameters_->bytes();
+  std::int64_t bytes = own_gradient_.bytes() + parameters_.bytes();
   if (exchange_) bytes += exchange_->bytes();
   return bytes;
 }

@@ -33,7 +33,6 @@ class PipelineStage {
   PipelineStage(const PipelineOptions<Real>& options, int number);
 
   const StageLayout& layout() const { return compute_->layout(); }
-  const VersionCounts& versions() const { return versions_; }
 
   // Has to come before anything below, in the process that has the stage. `parts` are this replica's.
   // The gradient is summed in `gradient`, which stages that update at once can share; null: in memory
@@ -61,9 +60,9 @@ class PipelineStage {
   void ProgressExchange(Real* workspace);
   int MissingReplica() { return exchange_->Missing(); }
 
-  // Null where another process has the stage.
-  StageParameters<Real>* parameters() { return parameters_.get(); }
-  const StageParameters<Real>* parameters() const { return parameters_.get(); }
+  // Without memory where another process has the stage.
+  StageParameters<Real>& parameters() { return parameters_; }
+  const StageParameters<Real>& parameters() const { return parameters_; }
   // For saved states: the version that micro-batch k's forward read, and the gradient that waits for
   // its update, or for the rest of a mini-batch.
   std::int64_t* forward_version(std::int64_t k) {
@@ -89,11 +88,11 @@ class PipelineStage {
   }
   // Weights of that version, for a pass of the next update where delays are drawn.
   const Real* ForwardParameters(std::int64_t version) const {
-    return parameters_->forward(options_.draws != nullptr ? parameters_->updates() : version);
+    return parameters_.forward(options_.draws != nullptr ? parameters_.updates() : version);
   }
   // What a backward of micro-batch k reads: the newest version, or the forward's.
   const Real* BackwardParameters(std::int64_t k) {
-    return reads_newest() ? parameters_->backward() : ForwardParameters(*forward_version(k));
+    return reads_newest() ? parameters_.backward() : ForwardParameters(*forward_version(k));
   }
   // A forward of micro-batch k with the version that is noted for it, on values that value_of(v) finds.
   template <class ValueOf>
@@ -118,11 +117,10 @@ class PipelineStage {
   int number_;
   const hwmodel::Stage& description_;
   std::unique_ptr<Stage<Real>> compute_;
-  VersionCounts versions_;
+  StageParameters<Real> parameters_;
 
   MicrobatchMemory<Real>* memory_ = nullptr;
   const GradientParts* parts_ = nullptr;
-  std::unique_ptr<StageParameters<Real>> parameters_;
   std::vector<std::int64_t>
       forward_versions_;  // of the micro-batches in flight, modulo their number
   // Slots of `gradient_size_` elements, for the sums of parts of a mini-batch.

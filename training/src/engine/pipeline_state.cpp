@@ -62,15 +62,12 @@ void Pipeline<Real>::ForEachLivePart(std::int64_t cycles, Visit visit) {
     visit_own(s, stages_[s].gradient(), layout(s).parameter_size * sizeof(Real));
   }
   for (int s = 0; s < stage_count(); ++s) {
-    StageParameters<Real>* parameters = stages_[s].parameters();
-    std::int64_t updates = parameters == nullptr ? 0 : parameters->updates();
+    StageParameters<Real>& own = parameters(s);
+    std::int64_t updates = own.updates();
     visit_own(s, &updates, sizeof updates);
-    if (parameters != nullptr) parameters->set_updates(updates);
-    const auto sizes =
-        StageParameters<Real>::ArraySizes(layout(s), stages_[s].versions(), options_.optimizer());
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      visit_own(s, parameters == nullptr ? nullptr : parameters->array(i),
-                static_cast<std::size_t>(sizes[i]) * sizeof(Real));
+    own.set_updates(updates);
+    for (std::size_t i = 0; i < own.array_sizes().size(); ++i) {
+      visit_own(s, own.array(i), static_cast<std::size_t>(own.array_sizes()[i]) * sizeof(Real));
     }
   }
 }

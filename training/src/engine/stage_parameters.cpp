@@ -8,13 +8,6 @@
 namespace batchless::training {
 namespace {
 
-// What every tensor of a stage has in the optimizer's array of that number, and the array's size. An
-// array that all weights have is laid out as stages lay these out.
-struct StateLayout {
-  std::vector<std::optional<ParameterTensor>> tensors;
-  std::int64_t size = 0;
-};
-
 // Counts those of both optimizers, where vectors have one of their own.
 std::size_t CountArrays(const Optimizer& optimizer,
                         std::vector<std::string_view> Optimizer::*arrays) {
@@ -25,37 +18,18 @@ std::size_t CountArrays(const Optimizer& optimizer,
   return most;
 }
 
-std::size_t CountStates(const Optimizer& optimizer) {
-  return CountArrays(optimizer, &Optimizer::arrays) +
-         CountArrays(optimizer, &Optimizer::tensor_arrays);
-}
-
-// The tensor's array of that number among those beside tensors, row by row.
-std::optional<ParameterTensor> TensorArray(const ParameterTensor& tensor,
+// What the tensor has in the optimizer's array of that number, of which `beside_weights` are laid out as
+// stages lay out weights; the others are row by row.
+std::optional<ParameterTensor> StateTensor(const ParameterTensor& tensor,
                                            const OptimizerDefinition& definition,
-                                           std::size_t number) {
+                                           std::size_t beside_weights, std::size_t number) {
+  if (number < beside_weights) {
+    return number < definition.row.arrays.size() ? std::optional(tensor) : std::nullopt;
+  }
+  number -= beside_weights;
   if (number >= definition.row.tensor_arrays.size()) return std::nullopt;
   const std::vector<std::int64_t> shape = definition.tensor_array_shape(tensor, number);
-  if (shape.empty()) return std::nullopt;
-  return RowByRow(tensor.name, shape);
-}
-
-StateLayout LayOutState(const StageLayout& layout, const Optimizer& optimizer, std::size_t number) {
-  StateLayout state;
-  const std::size_t beside_weights = CountArrays(optimizer, &Optimizer::arrays);
-  for (const ParameterTensor& tensor : layout.parameters) {
-    const OptimizerDefinition& definition = DefinitionFor(optimizer, tensor.shape.size());
-    std::optional<ParameterTensor>& own = state.tensors.emplace_back();
-    if (number >= beside_weights) {
-      own = TensorArray(tensor, definition, number - beside_weights);
-    } else if (number < definition.row.arrays.size()) {
-      own = tensor;
-    }
-    if (!own) continue;
-    own->offset = state.size;
-    state.size += Aligned(own->stored_size);
-  }
-  return state;
+  return shape.empty() ? std::nullopt : std::optional(RowByRow(tensor.name, shape));
 }
 
 }  // namespace
@@ -64,70 +38,43 @@ template <class Real>
 StageParameters<Real>::StageParameters(const StageLayout& layout, VersionCounts counts,
                                        const Optimizer& optimizer, int block)
     : counts_(counts),
-      states_(CountStates(optimizer)),
-      tensor_arrays_(CountArrays(optimizer, &Optimizer::tensor_arrays)) {
+      workspace_size_(layout.workspace_size),
+      beside_weights_(CountArrays(optimizer, &Optimizer::arrays)),
+      states_(beside_weights_ + CountArrays(optimizer, &Optimizer::tensor_arrays)),
+      sizes_(running_place()) {
+  const std::int64_t size = layout.parameter_size;
+  sizes_[kWeights] = size;
   for (const ParameterTensor& tensor : layout.parameters) {
     const OptimizerDefinition& definition = DefinitionFor(optimizer, tensor.shape.size());
-    tensors_.push_back({.description = tensor,
-                        .offset = tensor.offset,
-                        .kernels = KernelsOf<Real>(definition, block),
-                        .own = std::get<OwnLoop<Real>>(definition.own.loops),
-                        .is_vector = tensor.shape.size() < 2});
-    tensors_.back().description.offset = 0;
-  }
-  for (std::size_t number = 0; number < states_; ++number) {
-    const StateLayout state = LayOutState(layout, optimizer, number);
-    for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      tensors_[i].state_offsets[number] = state.tensors[i] ? state.tensors[i]->offset : -1;
+    if (definition.workspace_size != nullptr) {
+      workspace_size_ = std::max(workspace_size_, definition.workspace_size(tensor));
+    }
+    Tensor& own = tensors_.emplace_back(Tensor{.description = tensor,
+                                               .offset = tensor.offset,
+                                               .kernels = KernelsOf<Real>(definition, block),
+                                               .own = std::get<OwnLoop<Real>>(definition.own.loops),
+                                               .is_vector = tensor.shape.size() < 2});
+    own.description.offset = 0;
+    for (std::size_t number = 0; number < states_.size(); ++number) {
+      std::optional<ParameterTensor> state =
+          StateTensor(tensor, definition, beside_weights_, number);
+      std::int64_t& end = sizes_[kStates + number];
+      own.state_offsets[number] = state ? end : -1;
+      if (!state) continue;
+      state->offset = end;
+      end += Aligned(state->stored_size);
+      states_[number].push_back(*std::move(state));
     }
   }
-  for (const std::int64_t size : ArraySizes(layout, counts, optimizer)) {
-    arrays_.emplace_back(size);
-  }
+  sizes_.insert(sizes_.end(),
+                {layout.state_size, counts.forward * size, counts.predicted_backward ? size : 0});
+  if (counts.raw > 0) sizes_.push_back(counts.raw * size);
+  arrays_.resize(sizes_.size());
 }
 
 template <class Real>
-std::vector<std::int64_t> StageParameters<Real>::ArraySizes(const StageLayout& layout,
-                                                            const VersionCounts& counts,
-                                                            const Optimizer& optimizer) {
-  const std::int64_t size = layout.parameter_size;
-  std::vector<std::int64_t> sizes{size};
-  for (std::size_t number = 0; number < CountStates(optimizer); ++number) {
-    sizes.push_back(LayOutState(layout, optimizer, number).size);
-  }
-  sizes.insert(sizes.end(),
-               {layout.state_size, counts.forward * size, counts.predicted_backward ? size : 0});
-  if (counts.raw > 0) sizes.push_back(counts.raw * size);
-  return sizes;
-}
-
-template <class Real>
-std::size_t StageParameters<Real>::RunningPlace(const Optimizer& optimizer) {
-  return kStates + CountStates(optimizer);
-}
-
-template <class Real>
-std::vector<ParameterTensor> StageParameters<Real>::StateTensors(const StageLayout& layout,
-                                                                 const Optimizer& optimizer,
-                                                                 std::size_t number) {
-  std::vector<ParameterTensor> tensors;
-  for (const std::optional<ParameterTensor>& tensor :
-       LayOutState(layout, optimizer, number).tensors) {
-    if (tensor) tensors.push_back(*tensor);
-  }
-  return tensors;
-}
-
-template <class Real>
-std::int64_t StageParameters<Real>::WorkspaceSize(const StageLayout& layout,
-                                                  const Optimizer& optimizer) {
-  std::int64_t most = layout.workspace_size;
-  for (const ParameterTensor& tensor : layout.parameters) {
-    const OptimizerDefinition& definition = DefinitionFor(optimizer, tensor.shape.size());
-    if (definition.workspace_size == nullptr) continue;
-    most = std::max(most, definition.workspace_size(tensor));
-  }
-  return most;
+void StageParameters<Real>::Allocate() {
+  for (std::size_t i = 0; i < arrays_.size(); ++i) arrays_[i] = AlignedBuffer<Real>(sizes_[i]);
 }
 
 template <class Real>
@@ -145,15 +92,14 @@ UpdateArguments<Real> StageParameters<Real>::Arguments(const Tensor& tensor, std
   c.size = size;
   c.gradient = gradient;
   c.weights = arrays_[kWeights].data() + offset;
-  const std::size_t beside_weights = states_ - tensor_arrays_;
-  for (std::size_t number = 0; number < states_; ++number) {
+  for (std::size_t number = 0; number < states_.size(); ++number) {
     const std::int64_t place = tensor.state_offsets[number];
     if (place < 0) continue;
     Real* array = arrays_[kStates + number].data() + place;
-    if (number < beside_weights) {
+    if (number < beside_weights_) {
       c.states[number] = array + first;
     } else {
-      c.tensor_arrays[number - beside_weights] = array;
+      c.tensor_arrays[number - beside_weights_] = array;
     }
   }
   if (AlignedBuffer<Real>& versions = arrays_[forward_place()]; !versions.empty()) {

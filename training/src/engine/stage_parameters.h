@@ -32,9 +32,12 @@ struct VersionCounts {
 template <class Real>
 class StageParameters {
  public:
-  // `block`: the backend's.
+  // What there is to keep; it has no memory yet. `block`: the backend's.
   StageParameters(const StageLayout& layout, VersionCounts counts, const Optimizer& optimizer,
                   int block);
+
+  // Has to come before all but the sizes.
+  void Allocate();
 
   // Updates made so far: the newest version.
   std::int64_t updates() const { return updates_; }
@@ -54,17 +57,16 @@ class StageParameters {
   // Elements of a version.
   std::size_t size() const { return static_cast<std::size_t>(arrays_[kWeights].size()); }
   Real* state() { return arrays_[running_place()].data(); }
-  const Real* state() const { return arrays_[running_place()].data(); }
   // The optimizer's arrays.
   std::span<const AlignedBuffer<Real>> optimizer_states() const {
-    return std::span(arrays_).subspan(kStates, states_);
+    return std::span(arrays_).subspan(kStates, states_.size());
   }
 
   // Whether an update can be made piece by piece.
   bool TakesPieces(int tensor) const { return tensors_[tensor].kernels.prepare == nullptr; }
 
   // `gradient`: the stage's, of a micro-batch whose forward read version `forward`. All tensors but
-  // the one that UpdatePiece has been over already (-1: none). `workspace`: WorkspaceSize numbers.
+  // the one that UpdatePiece has been over already (-1: none). `workspace`: workspace_size() numbers.
   void Update(const Real* gradient, const StageCoefficients<Real>& coefficients,
               std::int64_t forward, Real* workspace, int done = -1);
 
@@ -82,27 +84,24 @@ class StageParameters {
   std::int64_t bytes() const { return SumBytes(arrays_); }
 
   // The table of arrays, all that a resumed run needs beside the count of updates: weights, the
-  // optimizer's, running statistics, the forward's versions, the backward's, raw ones.
-  static std::vector<std::int64_t> ArraySizes(const StageLayout& layout,
-                                              const VersionCounts& counts,
-                                              const Optimizer& optimizer);
+  // optimizer's, running statistics, the forward's versions, the backward's, raw ones. Null without
+  // memory.
+  const std::vector<std::int64_t>& array_sizes() const { return sizes_; }
   Real* array(std::size_t place) { return arrays_[place].data(); }
   const Real* array(std::size_t place) const { return arrays_[place].data(); }
   // Places in the table: of the weights, of an optimizer's array, of the running statistics. An
   // optimizer's arrays beside the weights come before its arrays beside tensors.
   static constexpr std::size_t kWeights = 0;
   static constexpr std::size_t kStates = 1;
-  static std::size_t RunningPlace(const Optimizer& optimizer);
-  // What lies in the optimizer's array of that number, each with the name of its tensor.
-  static std::vector<ParameterTensor> StateTensors(const StageLayout& layout,
-                                                   const Optimizer& optimizer, std::size_t number);
+  std::size_t running_place() const { return kStates + states_.size(); }
+  // What lies in each of the optimizer's arrays, with the names of the stage's tensors.
+  const std::vector<std::vector<ParameterTensor>>& states() const { return states_; }
   void set_updates(std::int64_t updates) { updates_ = updates; }
 
   // Numbers of scratch of the stage's passes and updates.
-  static std::int64_t WorkspaceSize(const StageLayout& layout, const Optimizer& optimizer);
+  std::int64_t workspace_size() const { return workspace_size_; }
 
  private:
-  std::size_t running_place() const { return kStates + states_; }
   std::size_t forward_place() const { return running_place() + 1; }
   std::size_t backward_place() const { return running_place() + 2; }
   std::size_t raw_place() const {
@@ -125,9 +124,11 @@ class StageParameters {
 
   VersionCounts counts_;
   std::int64_t updates_ = 0;
-  std::size_t states_ = 0;         // arrays of the optimizer
-  std::size_t tensor_arrays_ = 0;  // of them, those beside tensors
+  std::int64_t workspace_size_;
+  std::size_t beside_weights_;  // arrays of the optimizer, before those beside tensors
+  std::vector<std::vector<ParameterTensor>> states_;  // by array of the optimizer
   std::vector<Tensor> tensors_;
+  std::vector<std::int64_t> sizes_;  // of the arrays
   std::vector<AlignedBuffer<Real>> arrays_;
 };
 
