@@ -11,18 +11,20 @@
 
 namespace batchless::training {
 
+struct MpiModule {
+  std::shared_ptr<ProcessGroup> (*make_group)();
+};
+
+struct OneDnnModule {
+  std::unique_ptr<Convolution<float>> (*make_convolution)(const ConvolutionShape& shape,
+                                                          TransposeBlocks transpose);
+  std::string (*version)();
+};
+
+// Of batchless_mpi.so and of batchless_onednn.so.
 extern "C" {
-
-// batchless_mpi.so
-__attribute__((visibility("default"))) void batchless_make_mpi_group(
-    std::shared_ptr<ProcessGroup>& group);
-
-// batchless_onednn.so
-__attribute__((visibility("default"))) void batchless_make_onednn_convolution(
-    const ConvolutionShape& shape, TransposeBlocks transpose,
-    std::unique_ptr<Convolution<float>>& convolution);
-__attribute__((visibility("default"))) void batchless_onednn_version(std::string& version);
-
-}  // extern "C"
+extern __attribute__((visibility("default"))) const MpiModule kMpiModule;
+extern __attribute__((visibility("default"))) const OneDnnModule kOneDnnModule;
+}
 
 }  // namespace batchless::training

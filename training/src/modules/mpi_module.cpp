@@ -3,6 +3,6 @@
 
 namespace batchless::training {
 
-void batchless_make_mpi_group(std::shared_ptr<ProcessGroup>& group) { group = MakeMpiGroup(); }
+const MpiModule kMpiModule = {MakeMpiGroup};
 
 }  // namespace batchless::training
