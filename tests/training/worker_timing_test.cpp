@@ -137,7 +137,7 @@ TEST_CASE("A worker's processor is one of the process's, and its own", "[timing]
   const int processors = CPU_COUNT(&all);
   std::vector<int> seen;
   for (int number = 0; number < 2 * processors; ++number) {
-    const PinnedThread pinned(number);
+    const std::shared_ptr<const void> pinned = PinThread(number);
     cpu_set_t own;
     REQUIRE(sched_getaffinity(0, sizeof own, &own) == 0);
     REQUIRE(CPU_COUNT(&own) == 1);

@@ -1,7 +1,5 @@
 #include "engine/pinning.h"
 
-#include <utility>
-
 #if defined(__linux__)
 #include <pthread.h>
 #include <sched.h>
@@ -9,36 +7,23 @@
 
 namespace batchless::training {
 
+std::shared_ptr<const void> PinThread([[maybe_unused]] std::size_t number) {
 #if defined(__linux__)
-
-struct PinnedThread::Before {
-  cpu_set_t processors;
-};
-
-PinnedThread::PinnedThread(std::size_t number) {
-  auto before = std::make_unique<Before>();
-  if (pthread_getaffinity_np(pthread_self(), sizeof(cpu_set_t), &before->processors) != 0) return;
-  auto left = number % static_cast<std::size_t>(CPU_COUNT(&before->processors));
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &before->processors) || left-- > 0) continue;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    if (pthread_setaffinity_np(pthread_self(), sizeof one, &one) == 0) before_ = std::move(before);
-    return;
-  }
-}
-
-PinnedThread::~PinnedThread() {
-  if (before_) pthread_setaffinity_np(pthread_self(), sizeof(cpu_set_t), &before_->processors);
-}
-
+  cpu_set_t before;
+  if (pthread_getaffinity_np(pthread_self(), sizeof before, &before) != 0) return nullptr;
+  auto left = number % static_cast<std::size_t>(CPU_COUNT(&before));
+  int cpu = 0;
+  while (!CPU_ISSET(cpu, &before) || left-- > 0) ++cpu;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(cpu, &one);
+  if (pthread_setaffinity_np(pthread_self(), sizeof one, &one) != 0) return nullptr;
+  return {nullptr, [before](const void*) {
+            pthread_setaffinity_np(pthread_self(), sizeof before, &before);
+          }};
 #else
-
-struct PinnedThread::Before {};
-PinnedThread::PinnedThread(std::size_t /*number*/) {}
-PinnedThread::~PinnedThread() = default;
-
+  return nullptr;
 #endif
+}
 
 }  // namespace batchless::training

@@ -1,5 +1,4 @@
-// A thread on one processor for as long as this lives: the n-th of those that the process may use,
-// round and round. Where the system has no such thing, or refuses, nothing happens.
+// A thread on one processor for as long as what PinThread returns lives.
 #pragma once
 
 #include <cstddef>
@@ -7,16 +6,9 @@
 
 namespace batchless::training {
 
-class PinnedThread {
- public:
-  explicit PinnedThread(std::size_t number);
-  ~PinnedThread();
-  PinnedThread(const PinnedThread&) = delete;
-  PinnedThread& operator=(const PinnedThread&) = delete;
-
- private:
-  struct Before;
-  std::unique_ptr<Before> before_;
-};
+// The calling thread goes to the n-th of the processors that it may use, round and round, and in the end,
+// which has to come in this thread, back to all of them. Where the system has no such thing, or refuses,
+// nothing happens.
+std::shared_ptr<const void> PinThread(std::size_t number);
 
 }  // namespace batchless::training

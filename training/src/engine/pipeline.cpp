@@ -4,7 +4,6 @@
 #include <chrono>
 #include <exception>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -362,8 +361,8 @@ void Pipeline<Real>::Run(const SampleSource& source, std::int64_t first, std::in
   std::exception_ptr failure;
   const auto guarded = [&](std::size_t worker) {
     try {
-      std::optional<PinnedThread> pinned;
-      if (options_.run.pin_workers) pinned.emplace(first_processor_ + worker - first_worker_);
+      std::shared_ptr<const void> pinned;
+      if (options_.run.pin_workers) pinned = PinThread(first_processor_ + worker - first_worker_);
       RunWorker(worker, source, first, last);
     } catch (const Stopped&) {
       // The one that failed says why.
