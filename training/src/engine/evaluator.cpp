@@ -1,9 +1,8 @@
 #include "engine/evaluator.h"
 
 #include <algorithm>
-#include <exception>
+#include <future>
 #include <iterator>
-#include <thread>
 #include <utility>
 
 namespace batchless::training {
@@ -13,22 +12,6 @@ Evaluator<Real>::Evaluator(const hwmodel::Network& network,
                            std::shared_ptr<const Backend<Real>> backend, int threads,
                            ProcessGroup* group)
     : network_(&network), backend_(std::move(backend)), threads_(threads), group_(group) {}
-
-template <class Real>
-void Evaluator<Real>::RunShare(SamplePass<Real>& pass, const NetworkWeights<Real>& weights,
-                               const SampleSource& source, std::int64_t first, std::int64_t last,
-                               std::vector<SampleResult>& results) const {
-  std::vector<float> image(network_->input.elements());
-  MicrobatchSlot<Real> slot(1, hwmodel::LabelsOf(*network_));
-  slot.microbatch.training = false;
-  for (std::int64_t position = first; position < last; ++position) {
-    source.ReadLabels(position, slot.labels);
-    source.Read(position, image);
-    slot.microbatch.first_sample = position;
-    pass.Run(image, slot.microbatch, weights);
-    results[position] = slot.Result(0);
-  }
-}
 
 template <class Real>
 Evaluation Evaluator<Real>::Run(const NetworkWeights<Real>& weights, const SampleSource& source,
@@ -42,21 +25,25 @@ Evaluation Evaluator<Real>::Run(const NetworkWeights<Real>& weights, const Sampl
     return samples * (process * threads_ + thread) / (processes * threads_);
   };
   std::vector<SampleResult> results(samples);
-  std::vector<std::exception_ptr> failures(threads_);
+  const auto run = [&](int thread) {
+    std::vector<float> image(network_->input.elements());
+    MicrobatchSlot<Real> slot(1, hwmodel::LabelsOf(*network_));
+    slot.microbatch.training = false;
+    const std::int64_t last = share(rank, thread + 1);
+    for (std::int64_t position = share(rank, thread); position < last; ++position) {
+      source.ReadLabels(position, slot.labels);
+      source.Read(position, image);
+      slot.microbatch.first_sample = position;
+      passes_[thread].Run(image, slot.microbatch, weights);
+      results[position] = slot.Result(0);
+    }
+  };
   {
-    const auto run = [&](int t) {
-      try {
-        RunShare(passes_[t], weights, source, share(rank, t), share(rank, t + 1), results);
-      } catch (...) {
-        failures[t] = std::current_exception();
-      }
-    };
-    std::vector<std::jthread> running;
-    for (int t = 1; t < threads_; ++t) running.emplace_back(run, t);
+    // Each of them waits in its end for its thread.
+    std::vector<std::future<void>> running;
+    for (int t = 1; t < threads_; ++t) running.push_back(std::async(std::launch::async, run, t));
     run(0);
-  }
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
+    for (std::future<void>& each : running) each.get();
   }
   for (int p = 0; p < processes && group_ != nullptr; ++p) {
     const std::int64_t first = share(p, 0);

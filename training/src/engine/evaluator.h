@@ -84,11 +84,6 @@ class Evaluator {
                  std::int64_t samples);
 
  private:
-  // One thread's positions first .. last-1, whose results go to their places.
-  void RunShare(SamplePass<Real>& pass, const NetworkWeights<Real>& weights,
-                const SampleSource& source, std::int64_t first, std::int64_t last,
-                std::vector<SampleResult>& results) const;
-
   const hwmodel::Network* network_;
   std::shared_ptr<const Backend<Real>> backend_;
   int threads_;
