@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <mutex>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -357,8 +356,7 @@ void Pipeline<Real>::Run(const SampleSource& source, std::int64_t first, std::in
     last += DrainCycles(options_.plan.program);
   }
   stop_ = false;
-  std::mutex mutex;
-  std::exception_ptr failure;
+  std::exception_ptr failure;  // of the one that stopped the others
   const auto guarded = [&](std::size_t worker) {
     try {
       std::shared_ptr<const void> pinned;
@@ -367,9 +365,7 @@ void Pipeline<Real>::Run(const SampleSource& source, std::int64_t first, std::in
     } catch (const Stopped&) {
       // The one that failed says why.
     } catch (...) {
-      const std::lock_guard lock(mutex);
-      if (!failure) failure = std::current_exception();
-      stop_ = true;
+      if (!stop_.exchange(true)) failure = std::current_exception();
     }
   };
   {
@@ -381,11 +377,11 @@ void Pipeline<Real>::Run(const SampleSource& source, std::int64_t first, std::in
       }
     } catch (const std::exception& error) {
       // No thread, or no memory for one. Those that run would wait for those that do not.
-      const std::lock_guard lock(mutex);
-      stop_ = true;
-      failure = std::make_exception_ptr(std::runtime_error(
-          "of " + std::to_string(end_worker_ - first_worker_) + " threads only " +
-          std::to_string(threads.size() + 1) + " could be started: " + error.what()));
+      if (!stop_.exchange(true)) {
+        failure = std::make_exception_ptr(std::runtime_error(
+            "of " + std::to_string(end_worker_ - first_worker_) + " threads only " +
+            std::to_string(threads.size() + 1) + " could be started: " + error.what()));
+      }
     }
     guarded(first_worker_);
   }
