@@ -124,7 +124,7 @@ std::vector<double> RunChain(const std::vector<double>& factors, const Program& 
     return std::make_unique<ShiftStage>(factors[stage]);
   };
   Pipeline<double> pipeline(options);
-  for (int s = 0; s + 1 < stages; ++s) pipeline.parameters(s).Reset({1.0}, {});
+  for (int s = 0; s + 1 < stages; ++s) pipeline.parameters(s).Reset(std::vector{1.0}, {});
   const DatasetSource source(std::make_shared<OnePixel>(), {.order = Order::kSequential});
   std::vector<SampleResult> results;
   pipeline.Run(source, 0, steps + DrainCycles(program), results);
@@ -295,7 +295,7 @@ TEST_CASE("Backwards on other weights follow the analyzer's state matrix, PipeMa
         return std::make_unique<DiscrepancyStage>(kDiscrepancy);
       };
       Pipeline<double> pipeline(options);
-      pipeline.parameters(0).Reset({1.0}, {});
+      pipeline.parameters(0).Reset(std::vector{1.0}, {});
       const DatasetSource source(std::make_shared<OnePixel>(), {.order = Order::kSequential});
       std::vector<SampleResult> results;
       pipeline.Run(source, 0, kSteps, results);

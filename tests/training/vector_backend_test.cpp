@@ -374,7 +374,7 @@ std::vector<float> UpdatedTwice(const StageLayout& layout, std::int64_t piece, f
   StageParameters<float> parameters(layout, versions, sgdm, block);
   parameters.Allocate();
   const Numbers start = RandomNumbers(layout.parameter_size, 1);
-  parameters.Reset({start.begin(), start.end()}, {});
+  parameters.Reset(std::vector<float>(start.begin(), start.end()), {});
   StageCoefficients<float> c;
   c.matrices.own = {0.75F, 0, 1};
   c.matrices.state_step = -0.25F;

@@ -28,6 +28,10 @@ class AlignedBuffer {
 
   T* data() { return data_.get(); }
   const T* data() const { return data_.get(); }
+  T* begin() { return data(); }
+  const T* begin() const { return data(); }
+  T* end() { return data() + size_; }
+  const T* end() const { return data() + size_; }
   std::int64_t size() const { return size_; }
   std::int64_t bytes() const { return size_ * static_cast<std::int64_t>(sizeof(T)); }
   bool empty() const { return size_ == 0; }

@@ -1,9 +1,8 @@
 #include "batchless/training/forward_pass.h"
 
-#include <algorithm>
 #include <string>
+#include <utility>
 
-#include "aligned_buffer.h"
 #include "batchless/analysis/argument.h"
 #include "engine/evaluator.h"
 #include "named_tensors.h"
@@ -21,14 +20,9 @@ ForwardPass::ForwardPass(const hwmodel::Network& network, std::span<const NamedT
   NetworkWeights<float>& weights = memory_->weights;
   std::vector<const StageLayout*> layouts;
   for (int s = 0; s + 1 < network_.stage_count(); ++s) layouts.push_back(&memory_->pass.layout(s));
-  const auto keep = [&](const std::vector<float>& block) {
-    AlignedBuffer<float>& copy = weights.copies.emplace_back(std::ssize(block));
-    std::copy(block.begin(), block.end(), copy.data());
-    return copy.data();
-  };
-  for (const StageBlocks<float>& stage : PackStages<float>(network_, layouts, tensors)) {
-    weights.weights.push_back(keep(stage.parameters));
-    weights.states.push_back(keep(stage.state));
+  for (StageBlocks<float>& stage : PackStages<float>(network_, layouts, tensors)) {
+    weights.weights.AddCopy(std::move(stage.parameters));
+    weights.states.AddCopy(std::move(stage.state));
   }
 }
 

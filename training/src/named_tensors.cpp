@@ -63,7 +63,7 @@ std::vector<StageBlocks<Real>> PackStages(const hwmodel::Network& network,
     if (!IsPyTorchBuffer(tensor.name, names)) given[tensor.name] = &tensor;
   }
   const auto pack = [&](const std::vector<ParameterTensor>& expected, std::int64_t size) {
-    std::vector<Real> block(size);
+    AlignedBuffer<Real> block(size);
     for (const ParameterTensor& tensor : expected) {
       const auto found = given.find(tensor.name);
       if (found == given.end()) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "aligned_buffer.h"
 #include "batchless/training/stage.h"
 #include "batchless/training/trainer.h"
 
@@ -22,8 +23,8 @@ void PackNamed(const ParameterTensor& tensor, const NamedTensor& given, Real* bl
 // One stage's, in its order.
 template <class Real>
 struct StageBlocks {
-  std::vector<Real> parameters;
-  std::vector<Real> state;
+  AlignedBuffer<Real> parameters;
+  AlignedBuffer<Real> state;
 };
 
 // By stage of the network, those of these layouts. Throws analysis::InvalidArgument also naming a tensor that

@@ -116,12 +116,14 @@ class TrainerOf final : public Trainer {
   Evaluation Evaluate(const SampleSource& source, std::int64_t samples) override {
     CheckSource(options_.network, source);
     RefuseIf(samples < 1, "samples", samples, "at least 1");
-    return evaluator_.Run(pipeline_.CollectWeights(), source, samples);
+    return evaluator_.Run({.weights = pipeline_.Collect(Parameters::kWeights),
+                           .states = pipeline_.Collect(RunningPlace())},
+                          source, samples);
   }
 
   std::vector<NamedTensor> ExportWeights() const override {
     std::vector<NamedTensor> tensors;
-    ForEachTensor([&](const ParameterTensor& tensor, std::vector<Real> values) {
+    ForEachWeight([&](const ParameterTensor& tensor, const std::vector<Real>& values) {
       tensors.push_back({tensor.name, tensor.shape, {values.begin(), values.end()}});
     });
     return tensors;
@@ -129,18 +131,10 @@ class TrainerOf final : public Trainer {
 
   std::vector<NamedTensor> ExportState() const override {
     std::vector<NamedTensor> tensors = ExportWeights();
-    for (std::size_t number = 0; number < StateCount(); ++number) {
-      std::vector<AlignedBuffer<Real>> copies;
-      const std::vector<const Real*> arrays =
-          pipeline_.Collect(StageParameters<Real>::kStates + number, copies);
-      for (int s = 0; s < pipeline_.stage_count(); ++s) {
-        for (const ParameterTensor& tensor : pipeline_.parameters(s).states()[number]) {
-          std::vector<Real> values(tensor.size());
-          Unpack<Real>(tensor, arrays[s], values);
-          tensors.push_back(
-              {StateName(tensor, number), tensor.shape, {values.begin(), values.end()}});
-        }
-      }
+    for (std::size_t place = Parameters::kStates; place < RunningPlace(); ++place) {
+      ForEachTensor(place, [&](const ParameterTensor& tensor, const std::vector<Real>& values) {
+        tensors.push_back({StateName(tensor, place), tensor.shape, {values.begin(), values.end()}});
+      });
     }
     return tensors;
   }
@@ -158,18 +152,17 @@ class TrainerOf final : public Trainer {
     ReplaceWeights(weights);
     // A tensor whose optimizer counts updates takes over all its arrays or none.
     std::set<std::string> incomplete;
-    ForEachOwnState([&](int /*stage*/, const ParameterTensor& tensor, std::size_t number) {
+    ForEachOwnState([&](int /*stage*/, const ParameterTensor& tensor, std::size_t place) {
       const Optimizer& optimizer =
           DefinitionFor(options_.optimizer.optimizer, tensor.shape.size()).row;
-      if (optimizer.counts_updates && !states.contains(StateName(tensor, number))) {
+      if (optimizer.counts_updates && !states.contains(StateName(tensor, place))) {
         incomplete.insert(tensor.name);
       }
     });
-    ForEachOwnState([&](int stage, const ParameterTensor& tensor, std::size_t number) {
-      const auto found = states.find(StateName(tensor, number));
+    ForEachOwnState([&](int stage, const ParameterTensor& tensor, std::size_t place) {
+      const auto found = states.find(StateName(tensor, place));
       if (found == states.end() || incomplete.contains(tensor.name)) return;
-      PackNamed(tensor, *found->second,
-                pipeline_.parameters(stage).array(StageParameters<Real>::kStates + number));
+      PackNamed(tensor, *found->second, pipeline_.parameters(stage).array(place));
     });
   }
 
@@ -180,7 +173,7 @@ class TrainerOf final : public Trainer {
 
   std::string WeightsSha256() const override {
     Sha256 digest;
-    ForEachTensor([&](const ParameterTensor& tensor, const std::vector<Real>& values) {
+    ForEachWeight([&](const ParameterTensor& tensor, const std::vector<Real>& values) {
       digest.Update(tensor.name + " " + ShapeText(tensor.shape) + "\n");
       digest.Update(std::as_bytes(std::span<const Real>(values)));
     });
@@ -248,6 +241,8 @@ class TrainerOf final : public Trainer {
   }
 
  private:
+  using Parameters = StageParameters<Real>;
+
   static constexpr std::int64_t kMicrobatchesBetweenChecks = 1024;
   // Updates of a run whose length nobody knows yet.
   static constexpr std::int64_t kEndless = std::int64_t{1} << 40;
@@ -314,24 +309,27 @@ class TrainerOf final : public Trainer {
     }
   }
 
-  std::size_t StateCount() const { return pipeline_.parameters(0).states().size(); }
+  // The place of the running statistics in every stage's table of arrays, behind the optimizer's.
+  std::size_t RunningPlace() const { return pipeline_.parameters(0).running_place(); }
 
-  // visit(stage, tensor, number) for what lies in the optimizer's arrays of this process's stages.
+  // visit(stage, tensor, place) for what lies in the optimizer's arrays of this process's stages.
   template <class Visit>
   void ForEachOwnState(Visit visit) {
-    for (std::size_t number = 0; number < StateCount(); ++number) {
+    for (std::size_t place = Parameters::kStates; place < RunningPlace(); ++place) {
       for (int s = pipeline_.span().first; s < pipeline_.span().end; ++s) {
-        for (const ParameterTensor& tensor : pipeline_.parameters(s).states()[number]) {
-          visit(s, tensor, number);
+        for (const ParameterTensor& tensor : pipeline_.parameters(s).named_tensors(place)) {
+          visit(s, tensor, place);
         }
       }
     }
   }
 
-  std::string StateName(const ParameterTensor& tensor, std::size_t number) const {
+  std::string StateName(const ParameterTensor& tensor, std::size_t place) const {
+    const std::size_t number = place - Parameters::kStates;
     const OptimizerDefinition& definition =
         DefinitionFor(options_.optimizer.optimizer, tensor.shape.size());
-    const std::size_t beside_tensors = StateCount() - definition.row.tensor_arrays.size();
+    const std::size_t beside_tensors =
+        RunningPlace() - Parameters::kStates - definition.row.tensor_arrays.size();
     const std::string_view array = number < beside_tensors
                                        ? definition.row.arrays[number]
                                        : definition.row.tensor_arrays[number - beside_tensors];
@@ -535,20 +533,24 @@ class TrainerOf final : public Trainer {
     return Gather(options_.processes.get(), std::vector<std::int64_t>{own});
   }
 
-  // visit(tensor, values in PyTorch's order): all parameters, then all running statistics.
-  // Collective.
+  // visit(tensor, values in PyTorch's order) for all stages' arrays at that place. Collective.
   template <class Visit>
-  void ForEachTensor(Visit visit) const {
-    const NetworkWeights<Real> all = pipeline_.CollectWeights();
-    for (const bool state : {false, true}) {
-      for (int s = 0; s < pipeline_.stage_count(); ++s) {
-        const StageLayout& layout = pipeline_.layout(s);
-        for (const ParameterTensor& tensor : state ? layout.state : layout.parameters) {
-          std::vector<Real> values(tensor.size());
-          Unpack<Real>(tensor, state ? all.states[s] : all.weights[s], values);
-          visit(tensor, values);
-        }
+  void ForEachTensor(std::size_t place, Visit visit) const {
+    const StageArrays<Real> arrays = pipeline_.Collect(place);
+    for (int s = 0; s < pipeline_.stage_count(); ++s) {
+      for (const ParameterTensor& tensor : pipeline_.parameters(s).named_tensors(place)) {
+        std::vector<Real> values(tensor.size());
+        Unpack<Real>(tensor, arrays.data[s], values);
+        visit(tensor, values);
       }
+    }
+  }
+
+  // The same for all parameters, then all running statistics.
+  template <class Visit>
+  void ForEachWeight(Visit visit) const {
+    for (const std::size_t place : {Parameters::kWeights, RunningPlace()}) {
+      ForEachTensor(place, visit);
     }
   }
 

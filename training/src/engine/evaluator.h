@@ -46,7 +46,7 @@ class SamplePass {
       const hwmodel::Stage& stage = network_->stages[s];
       ForwardArguments<Real> arguments;
       arguments.microbatch = &microbatch;
-      arguments.parameters = weights.weights[s];
+      arguments.parameters = weights.weights.data[s];
       for (std::size_t i = 0; i < stage.inputs.size(); ++i) {
         arguments.inputs[i] = values_[stage.inputs[i]].data();
       }
@@ -55,7 +55,7 @@ class SamplePass {
       }
       arguments.saved = saved_.data();
       // Only training writes it.
-      arguments.state = const_cast<Real*>(weights.states[s]);
+      arguments.state = const_cast<Real*>(weights.states.data[s]);
       arguments.workspace = workspace_.data();
       stages_[s]->Forward(arguments);
     }

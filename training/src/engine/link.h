@@ -35,8 +35,7 @@ class Link {
     for (std::int64_t i = 0; i < depth; ++i) {
       // A message says at least that the micro-batch has passed.
       AlignedBuffer<Real>& buffer = buffers_.emplace_back(std::max<std::int64_t>(elements, 1));
-      const auto memory = std::as_writable_bytes(
-          std::span<Real>(buffer.data(), static_cast<std::size_t>(buffer.size())));
+      const auto memory = std::as_writable_bytes(std::span(buffer));
       messages_.push_back(is_out ? group.MakeSend(partner, channel, memory)
                                  : group.MakeReceive(partner, channel, memory));
       if (!is_out) messages_.back()->Start();

@@ -116,31 +116,20 @@ std::int64_t Pipeline<Real>::memory_bytes() const {
 }
 
 template <class Real>
-NetworkWeights<Real> Pipeline<Real>::CollectWeights() const {
-  NetworkWeights<Real> all;
-  all.weights = Collect(StageParameters<Real>::kWeights, all.copies);
-  all.states = Collect(parameters(0).running_place(), all.copies);
-  return all;
-}
-
-template <class Real>
-std::vector<const Real*> Pipeline<Real>::Collect(std::size_t place,
-                                                 std::vector<AlignedBuffer<Real>>& copies) const {
-  std::vector<const Real*> arrays;
+StageArrays<Real> Pipeline<Real>::Collect(std::size_t place) const {
+  StageArrays<Real> arrays;
   for (std::size_t p = 0; p < spans_.size(); ++p) {
     for (int s = spans_[p].first; s < spans_[p].end; ++s) {
-      const bool own = static_cast<int>(p) == rank_;
       const Real* data = parameters(s).array(place);
       const std::int64_t size = parameters(s).array_sizes()[place];
-      if (spans_.size() > 1 && size > 0) {
-        AlignedBuffer<Real> copy(size);
-        if (own) std::copy_n(data, size, copy.data());
-        options_.group->Broadcast(
-            static_cast<int>(p),
-            std::as_writable_bytes(std::span<Real>(copy.data(), static_cast<std::size_t>(size))));
-        data = copies.emplace_back(std::move(copy)).data();
+      if (spans_.size() == 1 || size == 0) {
+        arrays.data.push_back(data);
+        continue;
       }
-      arrays.push_back(data);
+      AlignedBuffer<Real> copy(size);
+      if (static_cast<int>(p) == rank_) std::copy_n(data, size, copy.data());
+      options_.group->Broadcast(static_cast<int>(p), std::as_writable_bytes(std::span(copy)));
+      arrays.AddCopy(std::move(copy));
     }
   }
   return arrays;

@@ -27,12 +27,22 @@
 
 namespace batchless::training {
 
+// An array of each stage, in the stage's order.
+template <class Real>
+struct StageArrays {
+  std::vector<const Real*> data;
+  std::vector<AlignedBuffer<Real>> copies;  // of those that other processes have
+
+  void AddCopy(AlignedBuffer<Real> copy) {
+    data.push_back(copies.emplace_back(std::move(copy)).data());
+  }
+};
+
 // The newest weights and the state of all stages.
 template <class Real>
 struct NetworkWeights {
-  std::vector<const Real*> weights;  // by stage, in the stage's order
-  std::vector<const Real*> states;
-  std::vector<AlignedBuffer<Real>> copies;  // of those that other processes have
+  StageArrays<Real> weights;
+  StageArrays<Real> states;
 };
 
 template <class Real>
@@ -52,12 +62,9 @@ class Pipeline {
   // Without memory where another process has the stage.
   StageParameters<Real>& parameters(int stage) { return stages_[stage].parameters(); }
   const StageParameters<Real>& parameters(int stage) const { return stages_[stage].parameters(); }
-  // The newest weights and the state of all stages, wherever they are. Collective, as all of these
-  // functions, among the processes of a replica.
-  NetworkWeights<Real> CollectWeights() const;
-  // By stage, the array at that place of its table; `copies` gets those that other processes have.
-  std::vector<const Real*> Collect(std::size_t place,
-                                   std::vector<AlignedBuffer<Real>>& copies) const;
+  // The array at that place of every stage's table, wherever it is. Collective, as all of these functions,
+  // among the processes of a replica.
+  StageArrays<Real> Collect(std::size_t place) const;
 
   // Runs the cycles from `first` up to, and without, `last` on all workers. Appends the results of
   // the micro-batches that met their loss. Rethrows what a worker threw; the state is lost then.

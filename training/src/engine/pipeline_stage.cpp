@@ -139,7 +139,7 @@ void PipelineStage<Real>::LookAhead(ActionKind pass, std::int64_t k, Prefetcher&
   }
   add_parameters(BackwardParameters(k));
   for (const AlignedBuffer<Real>& array : parameters_.optimizer_states()) {
-    ahead.Add(std::as_bytes(std::span(array.data(), static_cast<std::size_t>(array.size()))));
+    ahead.Add(std::as_bytes(std::span(array)));
   }
 }
 

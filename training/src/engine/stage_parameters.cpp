@@ -40,10 +40,12 @@ StageParameters<Real>::StageParameters(const StageLayout& layout, VersionCounts 
     : counts_(counts),
       workspace_size_(layout.workspace_size),
       beside_weights_(CountArrays(optimizer, &Optimizer::arrays)),
-      states_(beside_weights_ + CountArrays(optimizer, &Optimizer::tensor_arrays)),
+      named_tensors_(beside_weights_ + CountArrays(optimizer, &Optimizer::tensor_arrays) + 2),
       sizes_(running_place()) {
   const std::int64_t size = layout.parameter_size;
   sizes_[kWeights] = size;
+  named_tensors_[kWeights] = layout.parameters;
+  named_tensors_[running_place()] = layout.state;
   for (const ParameterTensor& tensor : layout.parameters) {
     const OptimizerDefinition& definition = DefinitionFor(optimizer, tensor.shape.size());
     if (definition.workspace_size != nullptr) {
@@ -55,7 +57,7 @@ StageParameters<Real>::StageParameters(const StageLayout& layout, VersionCounts 
                                                .own = std::get<OwnLoop<Real>>(definition.own.loops),
                                                .is_vector = tensor.shape.size() < 2});
     own.description.offset = 0;
-    for (std::size_t number = 0; number < states_.size(); ++number) {
+    for (std::size_t number = 0; number < state_count(); ++number) {
       std::optional<ParameterTensor> state =
           StateTensor(tensor, definition, beside_weights_, number);
       std::int64_t& end = sizes_[kStates + number];
@@ -63,7 +65,7 @@ StageParameters<Real>::StageParameters(const StageLayout& layout, VersionCounts 
       if (!state) continue;
       state->offset = end;
       end += Aligned(state->stored_size);
-      states_[number].push_back(*std::move(state));
+      named_tensors_[kStates + number].push_back(*std::move(state));
     }
   }
   sizes_.insert(sizes_.end(),
@@ -92,7 +94,7 @@ UpdateArguments<Real> StageParameters<Real>::Arguments(const Tensor& tensor, std
   c.size = size;
   c.gradient = gradient;
   c.weights = arrays_[kWeights].data() + offset;
-  for (std::size_t number = 0; number < states_.size(); ++number) {
+  for (std::size_t number = 0; number < state_count(); ++number) {
     const std::int64_t place = tensor.state_offsets[number];
     if (place < 0) continue;
     Real* array = arrays_[kStates + number].data() + place;
@@ -155,27 +157,25 @@ void StageParameters<Real>::Update(const Real* gradient,
 }
 
 template <class Real>
-void StageParameters<Real>::Reset(const std::vector<Real>& weights,
-                                  const std::vector<Real>& state) {
-  for (AlignedBuffer<Real>& array : arrays_) std::fill_n(array.data(), array.size(), Real(0));
-  std::copy(state.begin(), state.end(), arrays_[running_place()].data());
+void StageParameters<Real>::Reset(std::span<const Real> weights, std::span<const Real> state) {
+  for (AlignedBuffer<Real>& array : arrays_) std::ranges::fill(array, Real(0));
+  std::ranges::copy(state, arrays_[running_place()].data());
   for (std::size_t place = 0; place < arrays_.size(); ++place) {
     if (kStates <= place && place <= running_place()) continue;
     AlignedBuffer<Real>& array = arrays_[place];
     for (std::int64_t i = 0; i < array.size(); i += arrays_[kWeights].size()) {
-      std::copy(weights.begin(), weights.end(), array.data() + i);
+      std::ranges::copy(weights, array.data() + i);
     }
   }
 }
 
 template <class Real>
 bool StageParameters<Real>::IsFinite() const {
-  return std::all_of(arrays_.begin(),
-                     arrays_.begin() + static_cast<std::ptrdiff_t>(running_place()),
-                     [](const AlignedBuffer<Real>& array) {
-                       return std::all_of(array.data(), array.data() + array.size(),
-                                          [](Real value) { return std::isfinite(value); });
-                     });
+  return std::all_of(
+      arrays_.begin(), arrays_.begin() + static_cast<std::ptrdiff_t>(running_place()),
+      [](const AlignedBuffer<Real>& array) {
+        return std::ranges::all_of(array, [](Real value) { return std::isfinite(value); });
+      });
 }
 
 template class StageParameters<float>;

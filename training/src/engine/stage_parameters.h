@@ -59,7 +59,7 @@ class StageParameters {
   Real* state() { return arrays_[running_place()].data(); }
   // The optimizer's arrays.
   std::span<const AlignedBuffer<Real>> optimizer_states() const {
-    return std::span(arrays_).subspan(kStates, states_.size());
+    return std::span(arrays_).subspan(kStates, state_count());
   }
 
   // Whether an update can be made piece by piece.
@@ -77,7 +77,7 @@ class StageParameters {
 
   // Replaces weights and state (each a block in the stage's order) in all versions; the optimizer's
   // arrays become 0.
-  void Reset(const std::vector<Real>& weights, const std::vector<Real>& state);
+  void Reset(std::span<const Real> weights, std::span<const Real> state);
 
   // Weights, and what the optimizer keeps.
   bool IsFinite() const;
@@ -93,9 +93,12 @@ class StageParameters {
   // optimizer's arrays beside the weights come before its arrays beside tensors.
   static constexpr std::size_t kWeights = 0;
   static constexpr std::size_t kStates = 1;
-  std::size_t running_place() const { return kStates + states_.size(); }
-  // What lies in each of the optimizer's arrays, with the names of the stage's tensors.
-  const std::vector<std::vector<ParameterTensor>>& states() const { return states_; }
+  std::size_t running_place() const { return kStates + state_count(); }
+  std::size_t state_count() const { return named_tensors_.size() - 2; }  // arrays of the optimizer
+  // What lies in one of these arrays, with the names of the stage's tensors.
+  const std::vector<ParameterTensor>& named_tensors(std::size_t place) const {
+    return named_tensors_[place];
+  }
   void set_updates(std::int64_t updates) { updates_ = updates; }
 
   // Numbers of scratch of the stage's passes and updates.
@@ -126,7 +129,8 @@ class StageParameters {
   std::int64_t updates_ = 0;
   std::int64_t workspace_size_;
   std::size_t beside_weights_;  // arrays of the optimizer, before those beside tensors
-  std::vector<std::vector<ParameterTensor>> states_;  // by array of the optimizer
+  std::vector<std::vector<ParameterTensor>>
+      named_tensors_;  // by place, up to the running statistics
   std::vector<Tensor> tensors_;
   std::vector<std::int64_t> sizes_;  // of the arrays
   std::vector<AlignedBuffer<Real>> arrays_;
