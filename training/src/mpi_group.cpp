@@ -131,31 +131,24 @@ class MpiGroup final : public ProcessGroup {
     return std::make_unique<MpiMessage>(request);
   }
   void Send(int to, std::span<const std::byte> memory) override {
-    ForEachPiece(memory, [&](std::span<const std::byte> piece) {
-      MPI_Request request = MPI_REQUEST_NULL;
-      Check(MPI_Isend(piece.data(), Count(piece.size()), MPI_BYTE, to, kPlainChannel,
-                      MPI_COMM_WORLD, &request),
+    Transfer(memory, to, "to take a message", [&](auto* data, int bytes, MPI_Request* request) {
+      Check(MPI_Isend(data, bytes, MPI_BYTE, to, kPlainChannel, MPI_COMM_WORLD, request),
             "sending");
-      Await(request, to, "to take a message");
     });
   }
   void Receive(int from, std::span<std::byte> memory) override {
-    ForEachPiece(memory, [&](std::span<std::byte> piece) {
-      MPI_Request request = MPI_REQUEST_NULL;
-      Check(MPI_Irecv(piece.data(), Count(piece.size()), MPI_BYTE, from, kPlainChannel,
-                      MPI_COMM_WORLD, &request),
+    Transfer(memory, from, "to send a message", [&](auto* data, int bytes, MPI_Request* request) {
+      Check(MPI_Irecv(data, bytes, MPI_BYTE, from, kPlainChannel, MPI_COMM_WORLD, request),
             "receiving");
-      Await(request, from, "to send a message");
     });
   }
   void Broadcast(int root, std::span<std::byte> memory) override {
-    ForEachPiece(memory, [&](std::span<std::byte> piece) {
-      MPI_Request request = MPI_REQUEST_NULL;
-      Check(MPI_Ibcast(piece.data(), Count(piece.size()), MPI_BYTE, root, MPI_COMM_WORLD, &request),
-            "a broadcast");
-      // What a root waits for may be any of the others.
-      Await(request, root, root == rank_ ? "to be heard in a broadcast" : "to broadcast");
-    });
+    // What a root waits for may be any of the others.
+    Transfer(memory, root, root == rank_ ? "to be heard in a broadcast" : "to broadcast",
+             [&](auto* data, int bytes, MPI_Request* request) {
+               Check(MPI_Ibcast(data, bytes, MPI_BYTE, root, MPI_COMM_WORLD, request),
+                     "a broadcast");
+             });
   }
   void Abort(int exit_code) override {
     MPI_Abort(MPI_COMM_WORLD, exit_code);
@@ -165,20 +158,27 @@ class MpiGroup final : public ProcessGroup {
   void set_watchdog_seconds(double seconds) override { watchdog_seconds_ = seconds; }
 
  private:
-  // MPI's own waits have no end: a process that was stopped would stop all others.
-  void Await(MPI_Request& request, int partner, const char* what) const {
-    const std::atomic<bool> never = false;
-    const auto is_done = [&] {
-      int done = 0;
-      Check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "testing a message");
-      return done != 0;
-    };
-    training::Await(
-        never, watchdog_seconds_, is_done, [] {},
-        [&](double seconds) {
-          return "it has waited " + std::to_string(std::llround(seconds)) + " s for process " +
-                 std::to_string(partner) + " " + what + ": it is stuck (watchdog_seconds)";
-        });
+  // start(data, bytes, request) and waits for it, piece by piece. MPI's own waits have no end: a process
+  // that was stopped would stop all others.
+  template <class Byte, class Start>
+  void Transfer(std::span<Byte> memory, int partner, const char* what, Start start) const {
+    for (std::size_t first = 0; first < memory.size(); first += kPiece) {
+      const std::span<Byte> piece = memory.subspan(first, std::min(kPiece, memory.size() - first));
+      MPI_Request request = MPI_REQUEST_NULL;
+      start(piece.data(), Count(piece.size()), &request);
+      const std::atomic<bool> never = false;
+      const auto is_done = [&] {
+        int done = 0;
+        Check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "testing a message");
+        return done != 0;
+      };
+      Await(
+          never, watchdog_seconds_, is_done, [] {},
+          [&](double seconds) {
+            return "it has waited " + std::to_string(std::llround(seconds)) + " s for process " +
+                   std::to_string(partner) + " " + what + ": it is stuck (watchdog_seconds)";
+          });
+    }
   }
 
   static constexpr int kPlainChannel = 32767;  // the last one that every MPI has
@@ -188,12 +188,6 @@ class MpiGroup final : public ProcessGroup {
   static int Count(std::size_t bytes) {
     if (bytes > kPiece) throw std::runtime_error("MPI: a message of more than 1 GiB");
     return static_cast<int>(bytes);
-  }
-  template <class Byte, class Work>
-  static void ForEachPiece(std::span<Byte> memory, Work work) {
-    for (std::size_t first = 0; first < memory.size(); first += kPiece) {
-      work(memory.subspan(first, std::min(kPiece, memory.size() - first)));
-    }
   }
 
   LauncherWatch watch_;
