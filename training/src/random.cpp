@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 namespace batchless::training {
 
@@ -41,14 +42,10 @@ std::uint32_t CounterRandom::Below(std::uint32_t bound) {
 }
 
 double CounterRandom::Normal() {
-  if (has_normal_) {
-    has_normal_ = false;
-    return normal_;
-  }
+  if (normal_) return *std::exchange(normal_, std::nullopt);
   const double radius = std::sqrt(-2 * std::log1p(-Uniform()));
   const double angle = 2 * std::numbers::pi * Uniform();
   normal_ = radius * std::sin(angle);
-  has_normal_ = true;
   return radius * std::cos(angle);
 }
 

@@ -14,6 +14,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 namespace batchless::training {
 
@@ -47,8 +48,7 @@ class CounterRandom {
   std::array<std::uint32_t, 2> key_;
   std::array<std::uint32_t, 4> block_{};
   unsigned used_ = 4;
-  bool has_normal_ = false;
-  double normal_ = 0;
+  std::optional<double> normal_;  // the second of a pair
 };
 
 }  // namespace batchless::training
