@@ -11,13 +11,13 @@
 #include <utility>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/training/random.h"
 #include "batchless/training/sha256.h"
 #include "delay_draws.h"
 #include "engine/collective.h"
 #include "engine/evaluator.h"
 #include "engine/group_part.h"
 #include "engine/pipeline.h"
-#include "initial_values.h"
 #include "named_tensors.h"
 #include "plan.h"
 #include "state_stream.h"
@@ -37,6 +37,22 @@ constexpr const char* kReplaced = " with replaced weights";
 std::string Magic(bool waits, bool is_replaced) {
   return std::string("batchless trainer 3") + (waits ? kWaiting : "") +
          (is_replaced ? kReplaced : "") + "\n";
+}
+
+// The values that a parameter starts with, in PyTorch's order. `number`: the tensor's place in the network,
+// which with the seed decides its random values.
+template <class Real>
+std::vector<Real> InitialValues(const ParameterTensor& tensor, std::uint64_t seed,
+                                std::uint64_t number) {
+  CounterRandom random(seed, RandomStream::kInitialization, number);
+  std::vector<Real> values(tensor.size());
+  for (Real& value : values) {
+    double drawn = 1;
+    if (tensor.initializer == Initializer::kNormal) drawn = random.Normal();
+    if (tensor.initializer == Initializer::kUniform) drawn = 2 * random.Uniform() - 1;
+    value = static_cast<Real>(tensor.scale * drawn);
+  }
+  return values;
 }
 
 template <class Real>
