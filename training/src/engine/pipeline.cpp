@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <limits>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -376,10 +377,43 @@ void Pipeline<Real>::Run(const SampleSource& source, std::int64_t first, std::in
   }
   if (!failure) {
     ShareResults();
-    if (options_.plan.drains) Rewind(cycles, last);
+    if (options_.plan.drains) {
+      DiscardMessages(last);
+      SetProgress(cycles);
+    }
   }
   results.insert(results.end(), finished_.begin(), finished_.end());
   if (failure) std::rethrow_exception(failure);
+}
+
+template <class Real>
+std::pair<std::int64_t, std::int64_t> Pipeline<Real>::UnderWay(const Crossing& crossing,
+                                                               std::int64_t cycles) const {
+  const auto done = [&](int stage) {
+    // Past the run's last micro-batch messages go on.
+    return CountDone(options_.plan.program, crossing.wait.kind, stage, cycles,
+                     std::numeric_limits<std::int64_t>::max());
+  };
+  return {done(crossing.to), done(crossing.from)};
+}
+
+template <class Real>
+void Pipeline<Real>::DiscardMessages(std::int64_t cycles) {
+  for (const Crossing& crossing : in_) {
+    for (auto [k, end] = UnderWay(crossing, cycles); k < end; ++k) {
+      AwaitLink(crossing, 0);
+      crossing.link->Discard();
+    }
+  }
+}
+
+template <class Real>
+void Pipeline<Real>::SetProgress(std::int64_t cycles) {
+  for (std::size_t w = first_worker_; w < end_worker_; ++w) {
+    const WorkerProgram& worker = options_.plan.program.workers[w];
+    progress_[w].forwards = CountDoneBy(cycles, ActionKind::kForward, worker.end_stage - 1);
+    progress_[w].backwards = CountDoneBy(cycles, ActionKind::kBackward, worker.first_stage);
+  }
 }
 
 template <class Real>

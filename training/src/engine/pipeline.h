@@ -145,6 +145,13 @@ class Pipeline {
   // Updates that other replicas have come to are made.
   void BringForward(std::size_t worker);
   void ShareResults();
+  // The micro-batches, from the first number to before the second, whose messages are under way after that
+  // many cycles.
+  std::pair<std::int64_t, std::int64_t> UnderWay(const Crossing& crossing,
+                                                 std::int64_t cycles) const;
+  void DiscardMessages(std::int64_t cycles);
+  // As if nothing had passed the workers but what so many cycles do.
+  void SetProgress(std::int64_t cycles);
 
   std::int64_t CountDoneBy(std::int64_t cycles, hwmodel::ActionKind kind, int stage) const {
     const Program& program = options_.plan.program;
@@ -160,15 +167,6 @@ class Pipeline {
   // cycles consists of; the data are null where this process is not one of them.
   template <class Visit>
   void ForEachLivePart(std::int64_t cycles, Visit visit);
-  // The micro-batches, from the first number to before the second, whose messages are under way after that
-  // many cycles.
-  std::pair<std::int64_t, std::int64_t> UnderWay(const Crossing& crossing,
-                                                 std::int64_t cycles) const;
-  void DiscardMessages(std::int64_t cycles);
-  // Where `now` cycles have been run, as if nothing had passed the workers but what `cycles` of them do, and
-  // nothing were on its way.
-  void Rewind(std::int64_t cycles, std::int64_t now);
-  void SetProgress(std::int64_t cycles);
   void RepeatMessages(std::int64_t cycles);
 
   Options options_;

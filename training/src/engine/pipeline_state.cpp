@@ -1,7 +1,6 @@
 // What a pipeline keeps of the past: its state, saved and brought back, and the messages on their way.
 #include <algorithm>
 #include <istream>
-#include <limits>
 #include <ostream>
 #include <stdexcept>
 
@@ -152,42 +151,6 @@ bool Pipeline<Real>::Load(std::istream& from, std::int64_t cycles, std::int64_t 
 }
 
 template <class Real>
-std::pair<std::int64_t, std::int64_t> Pipeline<Real>::UnderWay(const Crossing& crossing,
-                                                               std::int64_t cycles) const {
-  const auto done = [&](int stage) {
-    // Past the run's last micro-batch messages go on.
-    return CountDone(options_.plan.program, crossing.wait.kind, stage, cycles,
-                     std::numeric_limits<std::int64_t>::max());
-  };
-  return {done(crossing.to), done(crossing.from)};
-}
-
-template <class Real>
-void Pipeline<Real>::DiscardMessages(std::int64_t cycles) {
-  for (const Crossing& crossing : in_) {
-    for (auto [k, end] = UnderWay(crossing, cycles); k < end; ++k) {
-      AwaitLink(crossing, 0);
-      crossing.link->Discard();
-    }
-  }
-}
-
-template <class Real>
-void Pipeline<Real>::Rewind(std::int64_t cycles, std::int64_t now) {
-  DiscardMessages(now);
-  SetProgress(cycles);
-}
-
-template <class Real>
-void Pipeline<Real>::SetProgress(std::int64_t cycles) {
-  for (std::size_t w = first_worker_; w < end_worker_; ++w) {
-    const WorkerProgram& worker = options_.plan.program.workers[w];
-    progress_[w].forwards = CountDoneBy(cycles, ActionKind::kForward, worker.end_stage - 1);
-    progress_[w].backwards = CountDoneBy(cycles, ActionKind::kBackward, worker.first_stage);
-  }
-}
-
-template <class Real>
 void Pipeline<Real>::RepeatMessages(std::int64_t cycles) {
   for (const Crossing& crossing : out_) {
     for (auto [k, end] = UnderWay(crossing, cycles); k < end; ++k) Send(crossing, k);
@@ -200,7 +163,5 @@ template void Pipeline<float>::Save(std::ostream&, std::int64_t) const;
 template void Pipeline<double>::Save(std::ostream&, std::int64_t) const;
 template bool Pipeline<float>::Load(std::istream&, std::int64_t, std::int64_t);
 template bool Pipeline<double>::Load(std::istream&, std::int64_t, std::int64_t);
-template void Pipeline<float>::Rewind(std::int64_t, std::int64_t);
-template void Pipeline<double>::Rewind(std::int64_t, std::int64_t);
 
 }  // namespace batchless::training
