@@ -44,8 +44,7 @@ GradientExchange<Real>::GradientExchange(ProcessGroup& replicas,
   const bool one_round = IsOneRound(count, slot_size);
   const std::int64_t most = RangeSize(count, slot_size);
   const auto range_of = [&](int replica) {
-    if (one_round) return Range{0, slot_size};
-    const std::int64_t first = std::min(replica * most, slot_size);
+    const std::int64_t first = one_round ? 0 : std::min(replica * most, slot_size);
     return Range{first, std::min(most, slot_size - first)};
   };
   const auto bytes = [](Real* data, std::int64_t size) {
@@ -129,7 +128,11 @@ bool GradientExchange<Real>::Progress() {
   if (phase_ == Phase::kExchange) {
     const bool are_sent = AreDone(sent_sums_);
     if (!AreDone(received_sums_) || !are_sent) return false;
-    AddUp();
+    for (const Addition& addition : additions_) {
+      backend_->Add(own_.size, addition.to, addition.from, addition.to);
+    }
+    Real* gradient = sums_ + own_.first;
+    if (result_ != gradient) std::copy_n(result_, own_.size, gradient);
     Start(received_sums_);  // of the next mini-batch
     Start(results_);
     phase_ = Phase::kGather;
@@ -150,20 +153,6 @@ int GradientExchange<Real>::Missing() {
   if (phase_ != Phase::kExchange) return missing(results_);
   const int sender = missing(received_sums_);
   return sender == replica_ ? missing(sent_sums_) : sender;
-}
-
-template <class Real>
-void GradientExchange<Real>::AddUp() {
-  for (const Addition& addition : additions_) {
-    backend_->Add(own_.size, addition.to, addition.from, addition.to);
-  }
-  Real* gradient = sums_ + own_.first;
-  if (result_ != gradient) std::copy_n(result_, own_.size, gradient);
-}
-
-template <class Real>
-std::int64_t GradientExchange<Real>::bytes() const {
-  return SumBytes(received_);
 }
 
 template class GradientExchange<float>;

@@ -45,7 +45,7 @@ class GradientExchange {
   // While there is one: a replica that has not sent its sums, or range of the result, or not taken
   // this one's; itself where nothing is missing.
   int Missing();
-  std::int64_t bytes() const;
+  std::int64_t bytes() const { return SumBytes(received_); }
 
  private:
   enum class Phase : unsigned char { kIdle, kExchange, kGather };
@@ -72,7 +72,6 @@ class GradientExchange {
   void PlanAdditions(std::int64_t range_size);
   static void Start(const Messages& messages);
   static bool AreDone(const Messages& messages);
-  void AddUp();
 
   std::shared_ptr<const Backend<Real>> backend_;
   int replica_;
