@@ -108,11 +108,6 @@ void PipelineStage<Real>::Allocate(MicrobatchMemory<Real>& memory, const Gradien
 }
 
 template <class Real>
-std::int64_t PipelineStage<Real>::ForwardVersion(std::int64_t k) const {
-  return VersionAfter(parameters_.updates(), k);
-}
-
-template <class Real>
 std::int64_t PipelineStage<Real>::VersionAfter(std::int64_t updates, std::int64_t k) const {
   if (options_.plan.schedule.weights == WeightVersions::kDoubleBuffered) {
     return std::max<std::int64_t>(0, k / options_.microbatches_per_update - 1);
@@ -279,13 +274,6 @@ void PipelineStage<Real>::Complete(std::int64_t k) {
 }
 
 template <class Real>
-std::int64_t PipelineStage<Real>::PartOf(std::int64_t k) const {
-  if (options_.run.gradient_parts == 1) return 0;
-  const std::int64_t share = options_.microbatches_per_update;
-  return k % share * parts_->count() / share;
-}
-
-template <class Real>
 void PipelineStage<Real>::AddSums(std::int64_t last) {
   Real* from = gradient_ + last * gradient_size_;
   Real* to = from - gradient_size_;
@@ -310,11 +298,6 @@ void PipelineStage<Real>::ProgressExchange(Real* workspace) {
   if (!is_exchanging() || !exchange_->Progress()) return;
   UpdateParameters(exchanged_, workspace);
   exchanged_ = -1;
-}
-
-template <class Real>
-StageCoefficients<Real> PipelineStage<Real>::Coefficients(std::int64_t k) const {
-  return options_.coefficients(number_, options_.StartOfUpdate(k));
 }
 
 template <class Real>

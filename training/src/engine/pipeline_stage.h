@@ -44,7 +44,9 @@ class PipelineStage {
 
   void Forward(std::int64_t k, Real* workspace, Prefetcher* ahead);
   // Which version of the weights it reads.
-  std::int64_t ForwardVersion(std::int64_t k) const;
+  std::int64_t ForwardVersion(std::int64_t k) const {
+    return VersionAfter(parameters_.updates(), k);
+  }
   // Makes what it made for micro-batch k a second time, of the same weights.
   void ForwardAgain(std::int64_t k, Real* workspace);
   void Backward(std::int64_t k, Real* workspace, Prefetcher* ahead);
@@ -106,11 +108,16 @@ class PipelineStage {
   // Micro-batch k's gradient is complete. Ends its part where it is the last one.
   void Complete(std::int64_t k);
   // The part of its share of a mini-batch that micro-batch k belongs to.
-  std::int64_t PartOf(std::int64_t k) const;
+  std::int64_t PartOf(std::int64_t k) const {
+    const std::int64_t share = options_.microbatches_per_update;
+    return k % share * parts_->count() / share;
+  }
   // The sums of slots `last` - 1 and `last` become one.
   void AddSums(std::int64_t last);
   // The coefficients of the update that micro-batch k ends.
-  StageCoefficients<Real> Coefficients(std::int64_t k) const;
+  StageCoefficients<Real> Coefficients(std::int64_t k) const {
+    return options_.coefficients(number_, options_.StartOfUpdate(k));
+  }
   void UpdateParameters(std::int64_t k, Real* workspace);
 
   const PipelineOptions<Real>& options_;
