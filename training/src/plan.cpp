@@ -6,7 +6,6 @@
 #include <limits>
 #include <numeric>
 #include <optional>
-#include <span>
 #include <string>
 #include <type_traits>
 
@@ -46,13 +45,6 @@ void ValidateBatch(const TrainerOptions& options) {
 // The processes of one replica, which share the stages.
 int PipelineProcesses(const TrainerOptions& options) {
   return options.processes == nullptr ? 1 : options.processes->size() / options.replicas;
-}
-
-// The ends of the workers' groups of stages.
-std::vector<int> ShareStages(const TrainerOptions& options) {
-  const int workers = options.PipelineWorkers();
-  return options.stage_costs.empty() ? hwmodel::BalancedPartition(options.network, workers)
-                                     : hwmodel::BalancedPartition(options.stage_costs, workers);
 }
 
 void ValidateReplicas(const TrainerOptions& options) {
@@ -135,8 +127,7 @@ void ValidateWorkers(const TrainerOptions& options) {
 }
 
 bool HasDelays(const PipelinePlan& plan) {
-  return std::any_of(plan.delays.begin(), plan.delays.end(),
-                     [](std::int64_t delay) { return delay > 0; });
+  return std::ranges::any_of(plan.delays, [](std::int64_t delay) { return delay > 0; });
 }
 
 // SpecTrain's passes predict to steps that have to differ from theirs, XPipe's those of a pipeline.
@@ -152,9 +143,8 @@ void ValidatePrediction(const TrainerOptions& options, const PipelinePlan& plan)
     return horizons.forward != 0 || horizons.backward != 0;
   };
   RefuseIf(
-      rule.predicts_to_last_backward &&
-          std::none_of(plan.horizons.begin(), plan.horizons.end(), looks_ahead),
-      "rule", rule.name,
+      rule.predicts_to_last_backward && std::ranges::none_of(plan.horizons, looks_ahead), "rule",
+      rule.name,
       "a schedule with delays with it: pb, 1f1b, 2bw, paci, amdp, zhang, uniform-delay, a file");
 }
 
@@ -209,7 +199,7 @@ std::vector<hwmodel::StageSpan> RecomputedGroups(const PipelinePlan& plan,
            "forwards, with which the same values could be made again");
   std::vector<hwmodel::StageSpan> groups;
   const auto holds = [](const std::vector<int>& numbers, int number) {
-    return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
+    return std::ranges::find(numbers, number) != numbers.end();
   };
   for (int s = 0; s < plan.schedule.stages; ++s) {
     const int worker = plan.schedule.worker(s);
@@ -433,7 +423,11 @@ void ValidatePrecision(const TrainerOptions& options) {
 
 PipelinePlan MakePlan(const TrainerOptions& options) {
   ValidateOptions(options);
-  const std::vector<int> boundaries = ShareStages(options);
+  // The ends of the workers' groups of stages.
+  const int workers = options.PipelineWorkers();
+  const std::vector<int> boundaries =
+      options.stage_costs.empty() ? hwmodel::BalancedPartition(options.network, workers)
+                                  : hwmodel::BalancedPartition(options.stage_costs, workers);
   PipelinePlan plan;
   plan.schedule = options.schedule;
   hwmodel::Schedule& schedule = plan.schedule;
@@ -518,37 +512,30 @@ void AddStages(const TrainerOptions& options, hwmodel::TrainingMemoryOptions& me
   }
 }
 
-std::vector<hwmodel::TrainingMemory> PredictReplicaMemory(
-    const TrainerOptions& options, const PipelinePlan& plan,
-    std::span<const hwmodel::StageSpan> processes) {
-  hwmodel::TrainingMemoryOptions memory;
-  memory.gradients_wait = options.replicas > 1;
-  for (int r = 0; r < options.replicas; ++r) {
-    memory.gradient_sums = std::max(
-        memory.gradient_sums, GradientParts(options.gradient_parts, options.replicas, r).slots());
-  }
-  memory.microbatch = options.microbatch;
-  memory.bytes_per_number = options.precision == Precision::kDouble ? 8 : 4;
-  memory.workers = options.workers;
-  const Optimizer& optimizer = options.optimizer.optimizer;
-  memory.predicts_forward = plan.predicts_forward;
-  memory.predicts_backward = plan.predicts_backward;
-  memory.optimizer_arrays = static_cast<int>(optimizer.arrays.size());
-  memory.recomputed = plan.recomputed;
-  if (optimizer.keeps_forward_weights) memory.kept_delays = plan.delays;
-  (options.precision == Precision::kDouble ? AddStages<double> : AddStages<float>)(options, memory);
-  return hwmodel::PredictTrainingMemory(options.network, plan.schedule, memory, processes);
-}
-
 }  // namespace
 
 std::vector<hwmodel::TrainingMemory> PredictMemoryByProcess(const TrainerOptions& options) {
   const PipelinePlan plan = MakePlan(options);
+  const Optimizer& optimizer = options.optimizer.optimizer;
+  hwmodel::TrainingMemoryOptions memory{
+      .microbatch = options.microbatch,
+      .bytes_per_number = options.precision == Precision::kDouble ? 8 : 4,
+      .workers = options.workers,
+      .gradients_wait = options.replicas > 1,
+      .predicts_forward = plan.predicts_forward,
+      .predicts_backward = plan.predicts_backward,
+      .optimizer_arrays = static_cast<int>(optimizer.arrays.size()),
+      .recomputed = plan.recomputed};
+  for (int r = 0; r < options.replicas; ++r) {
+    memory.gradient_sums = std::max(
+        memory.gradient_sums, GradientParts(options.gradient_parts, options.replicas, r).slots());
+  }
+  if (optimizer.keeps_forward_weights) memory.kept_delays = plan.delays;
+  (options.precision == Precision::kDouble ? AddStages<double> : AddStages<float>)(options, memory);
   const std::vector<hwmodel::StageSpan> spans =
       SpansOfProcesses(plan.program, PipelineProcesses(options));
   const std::vector<hwmodel::TrainingMemory> of_replica =
-      PredictReplicaMemory(options, plan, spans);
-  const int number = options.precision == Precision::kDouble ? 8 : 4;
+      hwmodel::PredictTrainingMemory(options.network, plan.schedule, memory, spans);
   const std::vector<hwmodel::StageCost> costs = hwmodel::ComputeCosts(options.network);
   std::vector<hwmodel::TrainingMemory> processes;
   for (int r = 0; r < options.replicas; ++r) {
@@ -557,7 +544,7 @@ std::vector<hwmodel::TrainingMemory> PredictMemoryByProcess(const TrainerOptions
       // What it receives from the others.
       for (int s = spans[p].first; options.replicas > 1 && s < spans[p].end; ++s) {
         processes.back().gradients +=
-            number *
+            memory.bytes_per_number *
             ExchangeBufferSize(options.gradient_parts, options.replicas, r, costs[s].parameters);
       }
     }
