@@ -252,8 +252,9 @@ class TrainerOf final : public Trainer {
     return Gather(options_.processes.get(), std::move(events));
   }
   std::int64_t memory_bytes() const override {
-    const std::vector<std::int64_t> all = OfAllProcesses(pipeline_.memory_bytes());
-    return std::accumulate(all.begin(), all.end(), std::int64_t{0});
+    const std::vector<std::int64_t> all =
+        Gather(options_.processes.get(), std::vector{pipeline_.memory_bytes()});
+    return std::reduce(all.begin(), all.end());
   }
 
  private:
@@ -544,11 +545,6 @@ class TrainerOf final : public Trainer {
 
   bool IsFirst() const { return options_.processes == nullptr || options_.processes->rank() == 0; }
 
-  // Everybody's number, by process. Collective.
-  std::vector<std::int64_t> OfAllProcesses(std::int64_t own) const {
-    return Gather(options_.processes.get(), std::vector<std::int64_t>{own});
-  }
-
   // visit(tensor, values in PyTorch's order) for all stages' arrays at that place. Collective.
   template <class Visit>
   void ForEachTensor(std::size_t place, Visit visit) const {
@@ -577,8 +573,7 @@ class TrainerOf final : public Trainer {
     for (int s = pipeline_.span().end - 1; s >= pipeline_.span().first; --s) {
       if (!pipeline_.parameters(s).IsFinite()) own = s;
     }
-    const std::vector<std::int64_t> all = OfAllProcesses(own);
-    const std::int64_t first = *std::min_element(all.begin(), all.end());
+    const std::int64_t first = std::ranges::min(Gather(options_.processes.get(), std::vector{own}));
     if (first == none) return std::nullopt;
     return static_cast<int>(first);
   }
