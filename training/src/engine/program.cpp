@@ -34,18 +34,14 @@ class Timeline {
       }
       done_[w].reserve(events_[w].size() * workers_);
     }
-    std::vector<std::size_t> next(workers_);
     for (bool progress = true; progress;) {
       progress = false;
       for (std::size_t w = 0; w < workers_; ++w) {
-        while (next[w] < events_[w].size() && Place(w, next[w])) {
-          ++next[w];
-          progress = true;
-        }
+        while (PlaceNext(w)) progress = true;
       }
     }
     // What waits for actions past the simulated cycles is left without a time.
-    for (std::size_t w = 0; w < workers_; ++w) events_[w].resize(next[w]);
+    for (std::size_t w = 0; w < workers_; ++w) events_[w].resize(done_[w].size() / workers_);
   }
 
   const std::vector<Action>& events(std::size_t worker) const { return events_[worker]; }
@@ -69,8 +65,11 @@ class Timeline {
     return w;
   }
 
-  // Appends what is done before the event; false while the event that it waits for has none.
-  bool Place(std::size_t w, std::size_t index) {
+  // Appends what is done before the worker's next event; false where there is none, and while the event that
+  // it waits for has nothing.
+  bool PlaceNext(std::size_t w) {
+    const std::size_t index = done_[w].size() / workers_;
+    if (index == events_[w].size()) return false;
     const Action& event = events_[w][index];
     const WorkerProgram& worker = program_.workers[w];
     int other = -1;
@@ -196,16 +195,14 @@ std::vector<hwmodel::StageSpan> SpansOfProcesses(const Program& program, std::si
 }
 
 bool UpdatesAtOnce(const Program& program) {
-  for (const WorkerProgram& worker : program.workers) {
-    for (std::size_t i = 0; i < worker.actions.size(); ++i) {
-      const SteadyAction& action = worker.actions[i];
-      if (action.kind != ActionKind::kBackward) continue;
-      if (i + 1 == worker.actions.size()) return false;
-      const SteadyAction& next = worker.actions[i + 1];
-      if (next.kind != ActionKind::kUpdate || next.stage != action.stage) return false;
-    }
-  }
-  return true;
+  const auto waits = [](const SteadyAction& action, const SteadyAction& next) {
+    return action.kind == ActionKind::kBackward &&
+           (next.kind != ActionKind::kUpdate || next.stage != action.stage);
+  };
+  return std::ranges::all_of(program.workers, [&](const WorkerProgram& worker) {
+    return worker.actions.back().kind != ActionKind::kBackward &&
+           std::ranges::adjacent_find(worker.actions, waits) == worker.actions.end();
+  });
 }
 
 std::int64_t DrainCycles(const Program& program) {
