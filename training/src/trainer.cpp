@@ -62,7 +62,9 @@ class TrainerOf final : public Trainer {
       : options_(std::move(options)),
         backend_(MakeBackend<Real>(options_.convolution)),
         plan_(std::move(plan)),
-        draws_(DrawsOf(options_)),
+        draws_(options_.random_delays ? std::optional<DelayDraws>(
+                                            std::in_place, *options_.random_delays, options_.seed)
+                                      : std::nullopt),
         updates_(options_.samples > 0 ? (options_.samples + options_.batch - 1) / options_.batch
                                       : kEndless),
         groups_(MakeReplicaGroups(options_.processes, options_.replicas)),
@@ -441,15 +443,6 @@ class TrainerOf final : public Trainer {
     return c;
   }
 
-  static std::optional<DelayDraws> DrawsOf(const TrainerOptions& options) {
-    if (!options.random_delays) return std::nullopt;
-    return DelayDraws(*options.random_delays, options.seed);
-  }
-
-  std::string LengthText() const {
-    return updates_ == kEndless ? "without an end" : std::to_string(updates_) + " updates";
-  }
-
   // Which stages make their values again, and from where on: what is kept of the micro-batches in flight
   // depends on it. Nothing where the stages of all of the schedule's workers do.
   std::string Groups() const {
@@ -473,10 +466,12 @@ class TrainerOf final : public Trainer {
     const hwmodel::Network& network = options_.network;
     const bool drained = plan_.drains || DrainCycles(plan_.program) == 0;
     const std::string_view optimizer = options_.optimizer.optimizer.name;
+    const std::string length =
+        updates_ == kEndless ? "without an end" : std::to_string(updates_) + " updates";
     return network.name + ", " + std::to_string(network.classes) + " classes, rule " +
            std::string(options_.rule.rule.name) + ", batch " + std::to_string(options_.batch) +
            ", micro-batch " + std::to_string(options_.microbatch) +
-           (drained ? "" : ", pipelined, " + LengthText()) +
+           (drained ? "" : ", pipelined, " + length) +
            (options_.first_sample == 0
                 ? ""
                 : ", from sample " + std::to_string(options_.first_sample) + " on") +
