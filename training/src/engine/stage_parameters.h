@@ -84,8 +84,8 @@ class StageParameters {
   std::int64_t bytes() const { return SumBytes(arrays_); }
 
   // The table of arrays, all that a resumed run needs beside the count of updates: weights, the
-  // optimizer's, running statistics, the forward's versions, the backward's, raw ones. Null without
-  // memory.
+  // optimizer's, running statistics, the forward's versions, the backward's, raw ones. Arrays are null
+  // before Allocate.
   const std::vector<std::int64_t>& array_sizes() const { return sizes_; }
   Real* array(std::size_t place) { return arrays_[place].data(); }
   const Real* array(std::size_t place) const { return arrays_[place].data(); }
