@@ -1,7 +1,7 @@
 #include "engine/gradient_exchange.h"
 
 #include <algorithm>
-#include <span>
+#include <iterator>
 #include <utility>
 
 #include "batchless/training/parameter_tensor.h"
@@ -39,16 +39,16 @@ GradientExchange<Real>::GradientExchange(ProcessGroup& replicas,
                                          std::shared_ptr<const Backend<Real>> backend,
                                          std::int64_t parts, int channel, Real* sums,
                                          std::int64_t slot_size)
-    : backend_(std::move(backend)), replica_(replicas.rank()), sums_(sums), slot_size_(slot_size) {
+    : backend_(std::move(backend)), replica_(replicas.rank()), slot_size_(slot_size) {
   const int count = replicas.size();
   const bool one_round = IsOneRound(count, slot_size);
   const std::int64_t most = RangeSize(count, slot_size);
   const auto range_of = [&](int replica) {
     const std::int64_t first = one_round ? 0 : std::min(replica * most, slot_size);
-    return Range{first, std::min(most, slot_size - first)};
+    return std::span(sums + first, static_cast<std::size_t>(std::min(most, slot_size - first)));
   };
-  const auto bytes = [](Real* data, std::int64_t size) {
-    return std::as_writable_bytes(std::span<Real>(data, static_cast<std::size_t>(size)));
+  const auto bytes = [](Real* data, std::size_t size) {
+    return std::as_writable_bytes(std::span(data, size));
   };
   own_ = range_of(replica_);
   for (int r = 0; r < count; ++r) parts_.emplace_back(parts, count, r);
@@ -56,25 +56,22 @@ GradientExchange<Real>::GradientExchange(ProcessGroup& replicas,
   for (int r = 0; r < count; ++r) {
     if (r == replica_) continue;
     const auto their_sums = static_cast<std::int64_t>(parts_[r].sums().size());
-    const Range theirs = range_of(r);
+    const std::span<Real> theirs = range_of(r);
     Real* received = received_.emplace_back(their_sums * most).data();
     // The last ranges of a stage that is not much larger than a small one may be empty.
-    for (std::int64_t i = 0; i < their_sums && own_.size > 0; ++i) {
+    for (std::int64_t i = 0; i < their_sums && !own_.empty(); ++i) {
       received_sums_.push_back(
-          {r, replicas.MakeReceive(r, channel, bytes(received + i * most, own_.size))});
+          {r, replicas.MakeReceive(r, channel, bytes(received + i * most, own_.size()))});
     }
-    for (std::int64_t i = 0; i < own_sums && theirs.size > 0; ++i) {
+    for (std::int64_t i = 0; i < own_sums && !theirs.empty(); ++i) {
       sent_sums_.push_back(
-          {r, replicas.MakeSend(r, channel,
-                                bytes(sums_ + i * slot_size + theirs.first, theirs.size))});
+          {r, replicas.MakeSend(r, channel, bytes(theirs.data() + i * slot_size, theirs.size()))});
     }
-    if (!one_round && theirs.size > 0) {
-      results_.push_back(
-          {r, replicas.MakeReceive(r, channel + 1, bytes(sums_ + theirs.first, theirs.size))});
+    if (!one_round && !theirs.empty()) {
+      results_.push_back({r, replicas.MakeReceive(r, channel + 1, std::as_writable_bytes(theirs))});
     }
-    if (!one_round && own_.size > 0) {
-      results_.push_back(
-          {r, replicas.MakeSend(r, channel + 1, bytes(sums_ + own_.first, own_.size))});
+    if (!one_round && !own_.empty()) {
+      results_.push_back({r, replicas.MakeSend(r, channel + 1, std::as_writable_bytes(own_))});
     }
   }
   Start(received_sums_);
@@ -92,7 +89,7 @@ void GradientExchange<Real>::PlanAdditions(std::int64_t range_size) {
   auto received = received_.begin();
   for (int r = 0; r < static_cast<int>(parts_.size()); ++r) {
     const bool is_own = r == replica_;
-    Real* place = is_own ? sums_ + own_.first : (received++)->data();
+    Real* place = is_own ? own_.data() : (received++)->data();
     for (const PartialSum& sum : parts_[r].sums()) {
       places.push_back(place);
       place += is_own ? slot_size_ : range_size;
@@ -129,10 +126,9 @@ bool GradientExchange<Real>::Progress() {
     const bool are_sent = AreDone(sent_sums_);
     if (!AreDone(received_sums_) || !are_sent) return false;
     for (const Addition& addition : additions_) {
-      backend_->Add(own_.size, addition.to, addition.from, addition.to);
+      backend_->Add(std::ssize(own_), addition.to, addition.from, addition.to);
     }
-    Real* gradient = sums_ + own_.first;
-    if (result_ != gradient) std::copy_n(result_, own_.size, gradient);
+    if (result_ != own_.data()) std::copy_n(result_, own_.size(), own_.data());
     Start(received_sums_);  // of the next mini-batch
     Start(results_);
     phase_ = Phase::kGather;

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "aligned_buffer.h"
@@ -57,11 +58,6 @@ class GradientExchange {
   };
   using Messages = std::vector<Message>;
 
-  struct Range {
-    std::int64_t first = 0;
-    std::int64_t size = 0;
-  };
-
   // One range is added to another.
   struct Addition {
     Real* to = nullptr;
@@ -76,9 +72,8 @@ class GradientExchange {
   std::shared_ptr<const Backend<Real>> backend_;
   int replica_;
   std::vector<GradientParts> parts_;  // by replica
-  Real* sums_;
   std::int64_t slot_size_;
-  Range own_;
+  std::span<Real> own_;                        // range of the first sum
   std::vector<AlignedBuffer<Real>> received_;  // the others' sums of this one's range, by replica
   Messages received_sums_;
   Messages sent_sums_;
