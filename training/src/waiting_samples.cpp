@@ -13,25 +13,19 @@
 namespace batchless::training {
 
 using analysis::InvalidArgument;
+using analysis::RefuseIf;
 
 void CheckSource(const hwmodel::Network& network, const SampleSource& source) {
   const auto& [channels, height, width] = source.shape();
   const hwmodel::FeatureShape shape{channels, height, width};
-  if (shape != network.input) {
-    throw InvalidArgument("source", source.name() + " with images of " + ToText(shape),
-                          "images of " + ToText(network.input) + " for " + network.name);
-  }
-  if (source.labels_per_sample() != hwmodel::LabelsOf(network)) {
-    throw InvalidArgument("source", std::to_string(source.labels_per_sample()) + " labels",
-                          std::to_string(hwmodel::LabelsOf(network)) +
-                              " labels of a sample, as the loss of " + network.name +
-                              " takes them");
-  }
-  if (source.classes() > network.classes) {
-    throw InvalidArgument(
-        "classes", std::to_string(network.classes),
-        "at least the " + std::to_string(source.classes()) + " of " + source.name());
-  }
+  RefuseIf(shape != network.input, "source", source.name() + " with images of " + ToText(shape),
+           "images of " + ToText(network.input) + " for " + network.name);
+  const int labels = source.labels_per_sample();
+  RefuseIf(labels != hwmodel::LabelsOf(network), "source", std::to_string(labels) + " labels",
+           std::to_string(hwmodel::LabelsOf(network)) + " labels of a sample, as the loss of " +
+               network.name + " takes them");
+  RefuseIf(source.classes() > network.classes, "classes", network.classes,
+           "at least the " + std::to_string(source.classes()) + " of " + source.name());
 }
 
 void CheckSample(const hwmodel::Network& network, std::span<const float> image, int label) {
