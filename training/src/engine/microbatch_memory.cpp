@@ -26,8 +26,7 @@ MicrobatchMemory<Real>::MicrobatchMemory(const PipelineOptions<Real>& options,
   held_.resize(stage_count);
   saved_once_.resize(stage_count);
   const auto add = [&](Ring<Real>& ring, std::int64_t size, auto use_of) {
-    // A slot as it lies in memory, for every process.
-    Lifetime lifetime{.ring = &ring, .slot_size = Ring<Real>(size, 0).slot_size(), .uses = {}};
+    Lifetime lifetime{.ring = &ring, .slot_size = Aligned(size), .uses = {}};
     for (const StageSpan& process : processes) lifetime.uses.push_back(use_of(process));
     lifetimes_.push_back(std::move(lifetime));
   };
