@@ -21,11 +21,22 @@ class TokenStage final : public Stage<Real> {
     std::int64_t consumed_size = 0;
     for (std::size_t i = 0; i < layers.size(); ++i) {
       Link link;
-      link.layer = MakeTokenLayer<Real>(layers[i], parts.microbatch, parts.backend, layout);
+      link.layer = MakeTokenLayer<Real>(layers[i], parts.microbatch, parts.backend);
+      const StageLayout& own = link.layer->layout();
+      const std::int64_t consumed = own.consumed < 0 ? 0 : own.parameters[own.consumed].stored_size;
+      if (consumed > consumed_size) {
+        consumed_size = consumed;
+        layout.consumed = static_cast<int>(layout.parameters.size()) + own.consumed;
+        consumed_layer_ = i;
+      }
+      link.parameters = layout.parameter_size;
+      for (const ParameterTensor& tensor : own.parameters) {
+        AppendTensor(layout.parameters, layout.parameter_size, tensor);
+      }
       link.input_size = parts.microbatch * layers[i].input.elements();
       link.keeps_input = hwmodel::TraitsOf(layers[i].kind).keeps == hwmodel::Kept::kInput;
       link.saved = layout.saved_size;
-      layout.saved_size += link.layer->saved_size();
+      layout.saved_size += own.saved_size;
       link.saves_input = hwmodel::SavesInput(parts.stage, i);
       if (link.saves_input) {
         link.input = layout.saved_size;
@@ -35,12 +46,7 @@ class TokenStage final : public Stage<Real> {
         values_size_ += Aligned(link.input_size);
       }
       most = std::max({most, link.input_size, parts.microbatch * layers[i].output.elements()});
-      layer_workspace_ = std::max(layer_workspace_, link.layer->workspace_size());
-      const int consumed = link.layer->consumed();
-      if (consumed >= 0 && layout.parameters[consumed].stored_size > consumed_size) {
-        consumed_size = layout.parameters[consumed].stored_size;
-        layout.consumed = consumed;
-      }
+      layer_workspace_ = std::max(layer_workspace_, own.workspace_size);
       links_.push_back(std::move(link));
     }
     gradient_size_ = Aligned(most);
@@ -56,8 +62,13 @@ class TokenStage final : public Stage<Real> {
       const bool is_last = i + 1 == links_.size();
       Real* y = is_last ? arguments.outputs[0]
                         : InputOf(links_[i + 1], arguments.saved, arguments.workspace);
-      links_[i].layer->Forward(arguments.parameters, x, y, arguments.saved + links_[i].saved,
-                               LayerWorkspace(arguments.workspace));
+      ForwardArguments<Real> layer = arguments;
+      layer.parameters += links_[i].parameters;
+      layer.inputs = {x};
+      layer.outputs = {y};
+      layer.saved += links_[i].saved;
+      layer.workspace = LayerWorkspace(arguments.workspace);
+      links_[i].layer->Forward(layer);
       // The input of the last layer, as a value of its own.
       if (is_last && arguments.outputs[1] != nullptr && rows_ == nullptr) {
         std::copy_n(x, links_[i].input_size, arguments.outputs[1]);
@@ -75,28 +86,24 @@ class TokenStage final : public Stage<Real> {
     const Real* dy = arguments.output_gradients[0];
     for (std::size_t i = links_.size(); i-- > 0;) {
       const Link& link = links_[i];
-      TokenBackward<Real> layer{.parameters = arguments.parameters,
-                                .saved = arguments.saved + link.saved,
-                                .x = InputAgain(i, arguments),
-                                .dy = dy,
-                                .gradient = arguments.gradient,
-                                .add_gradient = arguments.add_gradient,
-                                .workspace = LayerWorkspace(arguments.workspace)};
-      if (i == 0) {
-        layer.dx = arguments.input_gradients[0];
-        layer.add_dx = arguments.add_input_gradients[0];
-      } else {
-        layer.dx = arguments.workspace + values_size_ + (i % 2 == 0 ? gradient_size_ : 0);
-      }
-      if (link.layer->consumed() >= 0 && link.layer->consumed() == this->layout_.consumed) {
-        layer.consumer = arguments.consumer;
-      }
+      Real* dx = i == 0 ? arguments.input_gradients[0]
+                        : arguments.workspace + values_size_ + (i % 2 == 0 ? gradient_size_ : 0);
+      BackwardArguments<Real> layer = arguments;
+      layer.parameters += link.parameters;
+      layer.inputs = {InputAgain(i, arguments)};
+      layer.saved += link.saved;
+      layer.output_gradients = {dy};
+      layer.input_gradients = {dx};
+      layer.add_input_gradients = {i == 0 && arguments.add_input_gradients[0]};
+      layer.gradient += link.parameters;
+      if (i != consumed_layer_) layer.consumer = nullptr;
+      layer.workspace = LayerWorkspace(arguments.workspace);
       link.layer->Backward(layer);
       const bool is_last = i + 1 == links_.size();
       if (is_last && arguments.output_gradients[1] != nullptr && rows_ == nullptr) {
-        backend_->Add(link.input_size, layer.dx, arguments.output_gradients[1], layer.dx);
+        backend_->Add(link.input_size, dx, arguments.output_gradients[1], dx);
       }
-      dy = layer.dx;
+      dy = dx;
     }
     if (rows_ == nullptr) return;
     Real* gradient = arguments.gradient + rows_->offset;
@@ -112,8 +119,9 @@ class TokenStage final : public Stage<Real> {
     std::int64_t input_size = 0;
     bool keeps_input = false;
     bool saves_input = false;
-    std::int64_t saved = 0;  // where its own begins
-    std::int64_t input = 0;  // where its input is: in what is saved, or in scratch
+    std::int64_t parameters = 0;  // where its own begin
+    std::int64_t saved = 0;       // where what it saves begins
+    std::int64_t input = 0;       // where its input is: in what is saved, or in scratch
   };
 
   Real* LayerWorkspace(Real* workspace) const {
@@ -141,6 +149,7 @@ class TokenStage final : public Stage<Real> {
   // An embedding whose rows go on with each sample; null: none.
   const ParameterTensor* rows_ = nullptr;
   std::vector<Link> links_;
+  std::size_t consumed_layer_ = 0;    // whose weights' gradient a consumer takes
   std::int64_t values_size_ = 0;      // of scratch for inputs that are not saved
   std::int64_t gradient_size_ = 0;    // of each of two gradients on their way
   std::int64_t layer_workspace_ = 0;  // of the layer that takes the most
