@@ -39,14 +39,13 @@ class ConvolutionStage final : public Stage<Real> {
     weight.scale = std::sqrt(2 / static_cast<double>(fan));
     weight_size_ = weight.stored_size;
     layout.consumed = static_cast<int>(layout.parameters.size());
-    weight_ = AppendTensor(layout.parameters, layout.parameter_size, std::move(weight)).offset;
+    weight_ = AppendTensor(layout.parameters, layout.parameter_size, std::move(weight));
     output_shape_ =
         MakeNormalizationShape({.input = convolution.output}, parts.microbatch, output.block);
     if (convolution.bias) {
       bias_ =
           AppendChannelTensor(layout.parameters, layout.parameter_size, convolution.name + ".bias",
-                              convolution.output.channels, output.block, 0)
-              .offset;
+                              convolution.output.channels, output.block, 0);
     }
 
     // The stage's scratch: the rectified input and its gradient (or the input's, where it is to be

@@ -38,10 +38,10 @@ class LinearStage final : public Stage<Real> {
     layout.consumed = 0;
     layout.splits = true;
     AppendTensor(layout.parameters, layout.parameter_size, std::move(weight));
-    ParameterTensor& bias = AppendChannelTensor(layout.parameters, layout.parameter_size,
-                                                layer.name + ".bias", out_, 1, largest);
+    ParameterTensor bias = RowByRow(layer.name + ".bias", {out_});
     bias.initializer = Initializer::kUniform;
-    bias_ = bias.offset;
+    bias.scale = largest;
+    bias_ = AppendTensor(layout.parameters, layout.parameter_size, std::move(bias));
     layout.keeps_input = hwmodel::KeepsInput(parts.stage);
   }
 

@@ -22,31 +22,27 @@ NormRelu<Real>::NormRelu(std::span<const hwmodel::Layer> layers, int microbatch,
   if (!normalizes()) return;
   const hwmodel::Layer& norm = layers[0];
   gamma_ = AppendChannelTensor(layout.parameters, layout.parameter_size, norm.name + ".weight",
-                               shape_.channels, block, 1)
-               .offset;
+                               shape_.channels, block, 1);
   beta_ = AppendChannelTensor(layout.parameters, layout.parameter_size, norm.name + ".bias",
-                              shape_.channels, block, 0)
-              .offset;
+                              shape_.channels, block, 0);
   layout.saved_size = 4 * Aligned(shape_.sets() * shape_.stored_channels());
   if (shape_.kind == Normalization::kBatch) {
     running_mean_ = AppendChannelTensor(layout.state, layout.state_size,
-                                        norm.name + ".running_mean", shape_.channels, block, 0)
-                        .offset;
+                                        norm.name + ".running_mean", shape_.channels, block, 0);
     running_variance_ = AppendChannelTensor(layout.state, layout.state_size,
-                                            norm.name + ".running_var", shape_.channels, block, 1)
-                            .offset;
+                                            norm.name + ".running_var", shape_.channels, block, 1);
   }
 }
 
 template <class Real>
-template <class T>
-ChannelConstants<T> NormRelu<Real>::Constants(T* saved) const {
+ChannelConstants<Real> NormRelu<Real>::Constants(const Real* saved) const {
   if (!normalizes()) return {};
+  Real* scale = const_cast<Real*>(saved);
   const std::int64_t size = Aligned(shape_.sets() * shape_.stored_channels());
-  return {.scale = saved,
-          .shift = saved + size,
-          .mean = saved + 2 * size,
-          .inverse_standard_deviation = saved + 3 * size};
+  return {.scale = scale,
+          .shift = scale + size,
+          .mean = scale + 2 * size,
+          .inverse_standard_deviation = scale + 3 * size};
 }
 
 template <class Real>
@@ -88,11 +84,7 @@ void NormRelu<Real>::Forward(const ForwardArguments<Real>& arguments, Real* h) c
 
 template <class Real>
 void NormRelu<Real>::Recompute(const BackwardArguments<Real>& arguments, Real* h) const {
-  const ChannelConstants<const Real> saved = Constants(arguments.saved);
-  // The kernel reads the constants alone.
-  const ChannelConstants<Real> constants{.scale = const_cast<Real*>(saved.scale),
-                                         .shift = const_cast<Real*>(saved.shift)};
-  backend_->NormalizedRelu(shape_, arguments.inputs[0], constants, h);
+  backend_->NormalizedRelu(shape_, arguments.inputs[0], Constants(arguments.saved), h);
 }
 
 template <class Real>
@@ -108,7 +100,8 @@ void NormRelu<Real>::Backward(const BackwardArguments<Real>& arguments, const Re
   gradient.workspace = workspace;
   if (normalizes()) {
     gradient.gamma = arguments.parameters + gamma_;
-    gradient.constants = Constants(arguments.saved);
+    const auto [scale, shift, mean, inverse] = Constants(arguments.saved);
+    gradient.constants = {scale, shift, mean, inverse};
     gradient.dgamma = arguments.gradient + gamma_;
     gradient.dbeta = arguments.gradient + beta_;
     gradient.add_gradient = arguments.add_gradient;

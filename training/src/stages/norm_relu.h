@@ -30,8 +30,8 @@ class NormRelu {
 
  private:
   bool normalizes() const { return shape_.kind != hwmodel::Normalization::kNone; }
-  template <class T>
-  ChannelConstants<T> Constants(T* saved) const;
+  // Only a forward writes them.
+  ChannelConstants<Real> Constants(const Real* saved) const;
 
   NormalizationShape shape_;
   std::shared_ptr<const Backend<Real>> backend_;

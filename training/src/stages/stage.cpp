@@ -29,16 +29,16 @@ std::vector<ValueLayout> PlanValues(const hwmodel::Network& network, int block) 
   return values;
 }
 
-ParameterTensor& AppendTensor(std::vector<ParameterTensor>& tensors, std::int64_t& size,
-                              ParameterTensor tensor) {
+std::int64_t AppendTensor(std::vector<ParameterTensor>& tensors, std::int64_t& size,
+                          ParameterTensor tensor) {
   tensor.offset = size;
   size += Aligned(tensor.stored_size);
-  return tensors.emplace_back(std::move(tensor));
+  return tensors.emplace_back(std::move(tensor)).offset;
 }
 
-ParameterTensor& AppendChannelTensor(std::vector<ParameterTensor>& tensors, std::int64_t& size,
-                                     const std::string& name, std::int64_t channels, int block,
-                                     double initial) {
+std::int64_t AppendChannelTensor(std::vector<ParameterTensor>& tensors, std::int64_t& size,
+                                 const std::string& name, std::int64_t channels, int block,
+                                 double initial) {
   ParameterTensor tensor = RowByRow(name, {channels});
   tensor.stored_size = RoundUp(channels, block);
   tensor.scale = initial;

@@ -49,14 +49,14 @@ extern const StageMaker kTokenStage;       // layers on tokens, one behind the o
 extern const StageMaker kTiedLinearStage;  // scores of tokens by the rows of the embedding
 extern const StageMaker kLossStage;        // softmax cross-entropy of each sample, or each token
 
-// Puts a tensor at the end of a block of so many elements.
-ParameterTensor& AppendTensor(std::vector<ParameterTensor>& tensors, std::int64_t& size,
-                              ParameterTensor tensor);
+// Puts a tensor at the end of a block of so many elements, and returns its offset.
+std::int64_t AppendTensor(std::vector<ParameterTensor>& tensors, std::int64_t& size,
+                          ParameterTensor tensor);
 
 // A tensor of one number for each of `channels` channels, at first all `initial`.
-ParameterTensor& AppendChannelTensor(std::vector<ParameterTensor>& tensors, std::int64_t& size,
-                                     const std::string& name, std::int64_t channels, int block,
-                                     double initial);
+std::int64_t AppendChannelTensor(std::vector<ParameterTensor>& tensors, std::int64_t& size,
+                                 const std::string& name, std::int64_t channels, int block,
+                                 double initial);
 
 NormalizationShape MakeNormalizationShape(const hwmodel::Layer& layer, int microbatch, int block);
 

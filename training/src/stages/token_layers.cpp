@@ -22,12 +22,6 @@ void AppendMatrix(StageLayout& layout, const Layer& layer, std::int64_t rows,
   AppendTensor(layout.parameters, layout.parameter_size, std::move(tensor));
 }
 
-std::int64_t AppendVector(StageLayout& layout, const std::string& name, std::int64_t size,
-                          double initial) {
-  return AppendChannelTensor(layout.parameters, layout.parameter_size, name, size, 1, initial)
-      .offset;
-}
-
 template <class Real>
 class Embedding final : public TokenLayer<Real> {
  public:
@@ -121,8 +115,12 @@ class RowNorm final : public TokenLayer<Real> {
         width_(layer.input.channels),
         is_centered_(layer.kind == LayerKind::kLayerNormalization) {
     StageLayout& layout = this->layout_;
-    AppendVector(layout, layer.name + ".weight", width_, 1);
-    if (is_centered_) beta_ = AppendVector(layout, layer.name + ".bias", width_, 0);
+    AppendChannelTensor(layout.parameters, layout.parameter_size, layer.name + ".weight", width_, 1,
+                        1);
+    if (is_centered_) {
+      beta_ = AppendChannelTensor(layout.parameters, layout.parameter_size, layer.name + ".bias",
+                                  width_, 1, 0);
+    }
     layout.saved_size = 2 * Aligned(rows_) + (is_centered_ ? 2 : 1) * Aligned(width_);
   }
 
@@ -188,7 +186,10 @@ class TokenLinear final : public TokenLayer<Real> {
     StageLayout& layout = this->layout_;
     AppendMatrix(layout, layer, out_, in_);
     layout.consumed = 0;
-    if (layer.bias) bias_ = AppendVector(layout, layer.name + ".bias", out_, 0);
+    if (layer.bias) {
+      bias_ = AppendChannelTensor(layout.parameters, layout.parameter_size, layer.name + ".bias",
+                                  out_, 1, 0);
+    }
     layout.workspace_size = Aligned(product_size_) + rows_ * in_;
   }
 
