@@ -9,34 +9,32 @@
 namespace batchless::training {
 namespace {
 
-std::string Digest(const ImageShape& shape, const std::vector<int>& labels,
-                   const std::vector<std::uint8_t>& pixels) {
+ByteDataset::Content WithDigest(ByteDataset::Content content,
+                                const std::vector<std::uint8_t>& pixels) {
+  if (!content.digest.empty()) return content;
   Sha256 sha256;
   const auto bytes = std::as_bytes(std::span(pixels));
-  const auto image_bytes = static_cast<std::size_t>(shape.size());
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    const auto label = static_cast<std::byte>(labels[i]);
+  const auto image_bytes = static_cast<std::size_t>(content.shape.size());
+  for (std::size_t i = 0; i < content.labels.size(); ++i) {
+    const auto label = static_cast<std::byte>(content.labels[i]);
     sha256.Update(std::span(&label, 1));
     sha256.Update(bytes.subspan(i * image_bytes, image_bytes));
   }
-  return sha256.HexDigest();
+  content.digest = sha256.HexDigest();
+  return content;
 }
 
 }  // namespace
 
-ByteDataset::ByteDataset(const Options& options, const std::vector<int>& labels,
+ByteDataset::ByteDataset(Content content, int padding, bool mirror,
                          std::vector<std::uint8_t> pixels)
-    : ByteDataset(options, labels, Digest(options.shape, labels, pixels)) {
-  pixels_ = std::move(pixels);
+    : Dataset(WithDigest(std::move(content), pixels)),
+      padding_(padding),
+      mirror_(mirror),
+      pixels_(std::move(pixels)) {
   // Samples are read in random order, each from pages that were not read for long.
   MoveToHugePages(pixels_.data(), static_cast<std::int64_t>(pixels_.size()));
 }
-
-ByteDataset::ByteDataset(const Options& options, std::vector<int> labels, std::string digest)
-    : Dataset({options.name, options.shape, options.classes, options.mean,
-               options.standard_deviation, std::move(labels), std::move(digest)}),
-      padding_(options.padding),
-      mirror_(options.mirror) {}
 
 std::span<const std::uint8_t> ByteDataset::Image(std::int64_t sample) const {
   const auto bytes = static_cast<std::size_t>(shape().size());
@@ -76,9 +74,11 @@ void ByteDataset::DoReadAugmented(std::int64_t sample, CounterRandom& random,
   }
 }
 
-ByteDataset::Options CifarShapedOptions(const std::string& name, std::vector<float> mean,
-                                        std::vector<float> standard_deviation) {
-  return {name, {3, 32, 32}, 10, std::move(mean), std::move(standard_deviation), 4, true};
+ByteDataset::Content CifarShaped(std::string name, std::vector<float> mean,
+                                 std::vector<float> standard_deviation, std::vector<int> labels,
+                                 std::string digest) {
+  return {std::move(name),   {3, 32, 32},      10, std::move(mean), std::move(standard_deviation),
+          std::move(labels), std::move(digest)};
 }
 
 }  // namespace batchless::training

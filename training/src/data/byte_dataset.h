@@ -12,23 +12,12 @@ namespace batchless::training {
 
 class ByteDataset : public Dataset {
  public:
-  struct Options {
-    std::string name;
-    ImageShape shape;
-    int classes = 0;
-    std::vector<float> mean;
-    std::vector<float> standard_deviation;
-    int padding = 0;  ///< black pixels around the image that a crop is taken from
-    bool mirror = false;
-  };
+  using Content = Dataset::Content;
 
-  /// `pixels` holds one image after the other. Labels have to be below 256.
-  ByteDataset(const Options& options, const std::vector<int>& labels,
-              std::vector<std::uint8_t> pixels);
-
- protected:
-  /// For a set whose images its own Image() has.
-  ByteDataset(const Options& options, std::vector<int> labels, std::string digest);
+  /// `pixels` holds one image after the other; none for a set whose images its own Image() has. Where there is no
+  /// digest, it is that of labels, which have to be below 256, and pixels. Crops are taken from the image with
+  /// `padding` black pixels around it.
+  ByteDataset(Content content, int padding, bool mirror, std::vector<std::uint8_t> pixels);
 
  private:
   void DoRead(std::int64_t sample, std::span<std::uint8_t> pixels) const override;
@@ -41,8 +30,10 @@ class ByteDataset : public Dataset {
   std::vector<std::uint8_t> pixels_;
 };
 
-/// The options of CIFAR-10's shape, 3x32x32 in 10 classes, padding 4 and mirror.
-ByteDataset::Options CifarShapedOptions(const std::string& name, std::vector<float> mean,
-                                        std::vector<float> standard_deviation);
+/// Images of CIFAR-10's shape, 3x32x32 in 10 classes, which are also mirrored.
+inline constexpr int kCifarPadding = 4;
+ByteDataset::Content CifarShaped(std::string name, std::vector<float> mean,
+                                 std::vector<float> standard_deviation, std::vector<int> labels,
+                                 std::string digest = {});
 
 }  // namespace batchless::training

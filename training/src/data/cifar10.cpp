@@ -59,9 +59,9 @@ std::shared_ptr<const Dataset> LoadCifar10(const std::filesystem::path& root, Sp
   } else {
     Append(folder / "test_batch.bin", labels, pixels);
   }
-  return std::make_shared<ByteDataset>(
-      CifarShapedOptions("cifar10", {0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}),
-      labels, std::move(pixels));
+  return std::make_shared<ByteDataset>(CifarShaped("cifar10", {0.4914F, 0.4822F, 0.4465F},
+                                                   {0.2470F, 0.2435F, 0.2616F}, std::move(labels)),
+                                       kCifarPadding, /*mirror=*/true, std::move(pixels));
 }
 
 }  // namespace batchless::training

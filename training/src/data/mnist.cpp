@@ -86,15 +86,15 @@ std::shared_ptr<const Dataset> LoadMnist(const std::filesystem::path& root, Spli
     throw DataError(labels.path, static_cast<std::int64_t>(i),
                     "the label is " + std::to_string(labels.data[i]) + ", not 0 to 9");
   }
-  ByteDataset::Options options;
-  options.name = "mnist";
-  options.shape = {1, kSide, kSide};
-  options.classes = kDigits;
-  options.mean = {0.1307F};
-  options.standard_deviation = {0.3081F};
-  options.padding = 2;
   return std::make_shared<ByteDataset>(
-      options, std::vector<int>(labels.data.begin(), labels.data.end()), std::move(images.data));
+      ByteDataset::Content{.name = "mnist",
+                           .shape = {1, kSide, kSide},
+                           .classes = kDigits,
+                           .mean = {0.1307F},
+                           .standard_deviation = {0.3081F},
+                           .labels = {labels.data.begin(), labels.data.end()},
+                           .digest = {}},
+      /*padding=*/2, /*mirror=*/false, std::move(images.data));
 }
 
 }  // namespace batchless::training

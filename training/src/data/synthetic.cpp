@@ -259,8 +259,9 @@ CounterRandom RandomOf(std::uint64_t seed, Split split, std::size_t sample) {
   return {seed, RandomStream::kSynthetic, sample, static_cast<std::uint32_t>(split)};
 }
 
-ByteDataset::Options SyntheticOptions() {
-  return CifarShapedOptions("synthetic", {0.5F, 0.5F, 0.5F}, {0.275F, 0.275F, 0.275F});
+ByteDataset::Content SyntheticContent(std::vector<int> labels, std::string digest = {}) {
+  return CifarShaped("synthetic", {0.5F, 0.5F, 0.5F}, {0.275F, 0.275F, 0.275F}, std::move(labels),
+                     std::move(digest));
 }
 
 std::vector<int> DrawLabels(std::uint64_t seed, Split split, std::size_t size) {
@@ -277,10 +278,12 @@ std::vector<int> DrawLabels(std::uint64_t seed, Split split, std::size_t size) {
 class DefaultSynthetic final : public ByteDataset {
  public:
   DefaultSynthetic(Split split, std::size_t size)
-      : ByteDataset(SyntheticOptions(), DrawLabels(kSyntheticSeed, split, size),
-                    split == Split::kTrain
-                        ? "f18b150226f6e33361076e4d75b525ea5f127d03fc60f4bd7d0f7122643b0f1b"
-                        : "db5f6867510bf66b28b8782ddb391f0c9e71bcd198093886079bf16a0a40c763"),
+      : ByteDataset(SyntheticContent(
+                        DrawLabels(kSyntheticSeed, split, size),
+                        split == Split::kTrain
+                            ? "f18b150226f6e33361076e4d75b525ea5f127d03fc60f4bd7d0f7122643b0f1b"
+                            : "db5f6867510bf66b28b8782ddb391f0c9e71bcd198093886079bf16a0a40c763"),
+                    kCifarPadding, /*mirror=*/true, {}),
         split_(split),
         pixels_(std::make_unique_for_overwrite<std::uint8_t[]>(size * kStoredBytes)),
         is_drawn_(size) {}
@@ -316,7 +319,8 @@ std::shared_ptr<const Dataset> MakeSynthetic(std::uint64_t seed, Split split,
   for (std::size_t i = 0; i < size; ++i) {
     labels[i] = Draw(RandomOf(seed, split, i), pixels.data() + i * kStoredBytes);
   }
-  return std::make_shared<ByteDataset>(SyntheticOptions(), labels, std::move(pixels));
+  return std::make_shared<ByteDataset>(SyntheticContent(std::move(labels)), kCifarPadding,
+                                       /*mirror=*/true, std::move(pixels));
 }
 
 }  // namespace batchless::training
