@@ -10,6 +10,27 @@ EPSILON = 1e-5
 CLASSES = 4
 
 
+class Layer:
+    """Has tensors of its name, if any, and a result of its input's shape, unless it says otherwise."""
+
+    def __init__(self, name=None):
+        self.name = name
+
+    def shapes(self, shape):
+        return {}, shape
+
+
+def normalise(rows):
+    """Each row to mean 0 and variance 1; with what it was multiplied by."""
+    inverse = 1 / np.sqrt(rows.var(1, keepdims=True) + EPSILON)
+    return (rows - rows.mean(1, keepdims=True)) * inverse, inverse
+
+
+def normalise_backward(normalised, inverse, dy):
+    return inverse * (dy - dy.mean(1, keepdims=True)
+                      - normalised * (dy * normalised).mean(1, keepdims=True))
+
+
 class Linear:
     def __init__(self, name, outputs):
         self.name, self.outputs = name, outputs
@@ -71,20 +92,15 @@ class Convolution:
         return dx[:, 1:-1, 1:-1], gradients
 
 
-class GroupNorm:
+class GroupNorm(Layer):
     GROUPS = 2
-
-    def __init__(self, name):
-        self.name = name
 
     def shapes(self, shape):
         return {f"{self.name}.weight": shape[:1], f"{self.name}.bias": shape[:1]}, shape
 
     def forward(self, p, x):
-        grouped = x.reshape(self.GROUPS, -1)
-        mean = grouped.mean(1, keepdims=True)
-        inverse = 1 / np.sqrt(grouped.var(1, keepdims=True) + EPSILON)
-        normalised = ((grouped - mean) * inverse).reshape(x.shape)
+        grouped, inverse = normalise(x.reshape(self.GROUPS, -1))
+        normalised = grouped.reshape(x.shape)
         gamma, beta = p[f"{self.name}.weight"], p[f"{self.name}.bias"]
         return gamma[:, None, None] * normalised + beta[:, None, None], (normalised, inverse)
 
@@ -92,17 +108,13 @@ class GroupNorm:
         normalised, inverse = saved
         gradients = {f"{self.name}.weight": (dy * normalised).sum((1, 2)),
                      f"{self.name}.bias": dy.sum((1, 2))}
-        along = (p[f"{self.name}.weight"][:, None, None] * dy).reshape(self.GROUPS, -1)
-        flat = normalised.reshape(self.GROUPS, -1)
-        dx = inverse * (along - along.mean(1, keepdims=True)
-                        - flat * (along * flat).mean(1, keepdims=True))
+        along = p[f"{self.name}.weight"][:, None, None] * dy
+        grouped = (self.GROUPS, -1)
+        dx = normalise_backward(normalised.reshape(grouped), inverse, along.reshape(grouped))
         return dx.reshape(dy.shape), gradients
 
 
-class Relu:
-    def shapes(self, shape):
-        return {}, shape
-
+class Relu(Layer):
     def forward(self, p, x):
         return np.maximum(x, 0), x > 0
 
@@ -125,10 +137,7 @@ class AveragePool:
 TOKENS, WIDTH, HEADS, SYMBOLS = 5, 6, 2, 7
 
 
-class Embedding:
-    def __init__(self, name):
-        self.name = name
-
+class Embedding(Layer):
     def shapes(self, shape):
         return {f"{self.name}.weight": (SYMBOLS, WIDTH)}, (shape[0], WIDTH)
 
@@ -140,10 +149,7 @@ class Embedding:
         return None, {f"{self.name}.weight": hot.T @ dy}
 
 
-class Position:
-    def __init__(self, name):
-        self.name = name
-
+class Position(Layer):
     def shapes(self, shape):
         return {f"{self.name}.weight": shape}, shape
 
@@ -154,23 +160,17 @@ class Position:
         return dy, {f"{self.name}.weight": dy}
 
 
-class LayerNorm:
-    def __init__(self, name):
-        self.name = name
-
+class LayerNorm(Layer):
     def shapes(self, shape):
         return {f"{self.name}.weight": shape[1:], f"{self.name}.bias": shape[1:]}, shape
 
     def forward(self, p, x):
-        inverse = 1 / np.sqrt(x.var(1, keepdims=True) + EPSILON)
-        normalised = (x - x.mean(1, keepdims=True)) * inverse
+        normalised, inverse = normalise(x)
         return p[f"{self.name}.weight"] * normalised + p[f"{self.name}.bias"], (normalised, inverse)
 
     def backward(self, p, saved, dy):
         normalised, inverse = saved
-        along = p[f"{self.name}.weight"] * dy
-        dx = inverse * (along - along.mean(1, keepdims=True)
-                        - normalised * (along * normalised).mean(1, keepdims=True))
+        dx = normalise_backward(normalised, inverse, p[f"{self.name}.weight"] * dy)
         return dx, {f"{self.name}.weight": (dy * normalised).sum(0), f"{self.name}.bias": dy.sum(0)}
 
 
@@ -242,10 +242,7 @@ class Attention:
         return np.stack(parts, 1).reshape(x.shape), {}
 
 
-class Gelu:
-    def shapes(self, shape):
-        return {}, shape
-
+class Gelu(Layer):
     def forward(self, p, x):
         return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))), x
 

@@ -43,12 +43,15 @@ class Case:
         return spike(m, self.delay) if "sc" in self.rule.split("+") else (1.0, 0.0)
 
 
-def sgdm_step(case, s, w, g, rate):
-    """v and w after an update; also what the look-ahead goes along."""
+def momentum_step(case, s, w, g, rate):
+    """w after an update of v; also what the look-ahead goes along."""
     a, b = case.compensation(case.momentum)
-    g = g + case.decay * w
     s["v"] = case.momentum * s.get("v", 0 * w) + g
     return w - rate * (a * s["v"] + b * g), rate * s["v"]
+
+
+def sgdm_step(case, s, w, g, rate):
+    return momentum_step(case, s, w, g + case.decay * w, rate)
 
 
 def sgdm(case, s, w, g, t, history):
@@ -106,14 +109,11 @@ def nadamw(case, s, w, g, t, history):
 
 
 def adaptive_braking(case, s, w, g, t, history):
-    a, b = case.compensation(MOMENTUM)
     v = s.get("v", 0 * w)
     g = g + case.decay * w
     norms = np.linalg.norm(g) * np.linalg.norm(v)
     cosine = float(np.sum(g * v) / norms) if norms > 0 else 0.0
-    g = (1 - case.h["braking"] * cosine) * g
-    s["v"] = MOMENTUM * v + g
-    return w - RATE * (a * s["v"] + b * g), RATE * s["v"]
+    return momentum_step(case, s, w, (1 - case.h["braking"] * cosine) * g, RATE)
 
 
 def dc_asgd(case, s, w, g, t, history):
@@ -144,10 +144,8 @@ def ema_nesterov(case, s, w, g, t, history):
 
 
 def cgad(case, s, w, g, t, history):
-    a, b = case.compensation(MOMENTUM)
-    g = np.exp(-case.h["age_decay"] * case.age) * (g + case.decay * w)
-    s["v"] = MOMENTUM * s.get("v", 0 * w) + g
-    return w - RATE * (a * s["v"] + b * g), RATE * s["v"]
+    gate = np.exp(-case.h["age_decay"] * case.age)
+    return momentum_step(case, s, w, gate * (g + case.decay * w), RATE)
 
 
 def orthogonal(u):
@@ -313,15 +311,19 @@ def numbers(value):
     return [value]
 
 
+def differ_by_at_most(tolerance, old, new):
+    old, new = numbers(old), numbers(new)
+    return len(old) == len(new) and all(
+        abs(a - b) <= tolerance * max(1, abs(b)) if isinstance(b, float) else a == b
+        for a, b in zip(old, new))
+
+
 def main():
     made = make()
     if "--check" not in sys.argv:
         FILE.write_text(json.dumps(made, indent=1) + "\n")
         return 0
-    old, new = numbers(json.loads(FILE.read_text())), numbers(json.loads(json.dumps(made)))
-    same = len(old) == len(new) and all(
-        abs(a - b) <= 1e-12 * max(1, abs(b)) if isinstance(b, float) else a == b
-        for a, b in zip(old, new))
+    same = differ_by_at_most(1e-12, json.loads(FILE.read_text()), json.loads(json.dumps(made)))
     print("the same" if same else "different")
     return 0 if same else 1
 

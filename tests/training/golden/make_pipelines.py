@@ -24,7 +24,7 @@ import sys
 import numpy as np
 
 from layers import CLASSES, NETWORKS, SYMBOLS, TOKENS, initial_weights
-from make_optimizers import MOMENTUM, OPTIMIZERS, RATE, Case, numbers, spike
+from make_optimizers import MOMENTUM, OPTIMIZERS, RATE, Case, differ_by_at_most, spike
 
 FILE = pathlib.Path(__file__).with_name("pipelines.json")
 SAMPLES = 48
@@ -503,13 +503,6 @@ def text_of(made):
     """JSON with one line for each list of numbers."""
     text = json.dumps(made, indent=1)
     return re.sub(r"\[[^\[\]{}]*\]", lambda found: re.sub(r"\s+", " ", found.group()), text) + "\n"
-
-
-def differ_by_at_most(tolerance, old, new):
-    old, new = numbers(old), numbers(new)
-    return len(old) == len(new) and all(
-        abs(a - b) <= tolerance * max(1, abs(b)) if isinstance(b, float) else a == b
-        for a, b in zip(old, new))
 
 
 def main():

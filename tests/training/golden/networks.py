@@ -22,7 +22,6 @@ VGG_CONVOLUTIONS = {
     "vgg13": (2, 2, 2, 2, 2),
     "vgg16": (2, 2, 3, 3, 3),
 }
-NAMES = (*RESNET_BLOCKS, *VGG_CONVOLUTIONS, "lenet5")
 GROUPS = {"resnet": 8, "vgg": 32}  # half of the first width
 
 Stages = Iterator[tuple[str, Tensor]]
@@ -186,7 +185,7 @@ def input_shape(name: str) -> tuple[int, int, int]:
 
 
 def make_network(name: str, norm: str, dropout: float = 0.5) -> StagedNetwork:
-    """One of NAMES; `norm` is group, batch or none, and none for lenet5."""
+    """A name of the tables, or lenet5; `norm` is group, batch or none, and none for lenet5."""
     groups = default_groups(name, norm)
     if name in RESNET_BLOCKS:
         return ResNet(RESNET_BLOCKS[name], norm, groups)
