@@ -326,4 +326,46 @@ inline void CheckClose(const std::vector<Numbers>& actual, const std::vector<Num
   }
 }
 
+// What a stage makes of random numbers.
+struct StageResults {
+  std::vector<Numbers> outputs;
+  Numbers losses;
+  std::vector<std::uint8_t> correct;
+  std::vector<StageGradients> gradients;  // overwriting, then adding to what is there
+};
+
+template <class Real>
+StageResults RunStage(const hwmodel::Network& network, int s, int microbatch,
+                      const std::shared_ptr<const Backend<Real>>& backend) {
+  RandomStage<Real> stage(network, s, microbatch, backend);
+  StageResults results;
+  results.outputs = stage.Forward();
+  if (results.outputs.empty()) {
+    results.losses.assign(stage.harness.losses().begin(), stage.harness.losses().end());
+    results.correct = stage.harness.correct();
+  }
+  if (stage.harness.layout().passes_gradient) return results;
+  results.gradients.push_back(stage.harness.Backward(stage.projections));
+  const double held = 0.5;
+  if (hwmodel::TraitsOf(network.stages[s].layers.back().kind).adds_input_gradient) {
+    results.gradients.push_back(stage.harness.Backward(stage.projections, &held));
+  }
+  return results;
+}
+
+inline void CheckClose(const StageResults& actual, const StageResults& expected,
+                       const Closeness& closeness) {
+  CheckClose(actual.outputs, expected.outputs, closeness);
+  REQUIRE(actual.losses.size() == expected.losses.size());
+  for (std::size_t i = 0; i < expected.losses.size(); ++i) {
+    CHECK(actual.losses[i] == Approx(expected.losses[i]).epsilon(1e-5));
+  }
+  CHECK(actual.correct == expected.correct);
+  REQUIRE(actual.gradients.size() == expected.gradients.size());
+  for (std::size_t g = 0; g < expected.gradients.size(); ++g) {
+    CheckClose(actual.gradients[g].inputs, expected.gradients[g].inputs, closeness);
+    CheckClose(actual.gradients[g].parameters, expected.gradients[g].parameters, closeness);
+  }
+}
+
 }  // namespace batchless::training
