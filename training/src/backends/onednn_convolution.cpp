@@ -39,52 +39,33 @@ class OneThread {
 };
 
 // Everything that oneDNN 3 changed: descriptors lost their own objects.
-struct Descriptions {
-  memory::desc x;
-  memory::desc weights;
-  memory::desc bias;  // empty: none
-  memory::desc y;
-  memory::dims strides;
-  memory::dims padding;
-};
-
 #if DNNL_VERSION_MAJOR >= 3
-dnnl::convolution_forward::primitive_desc ForwardDescription(const dnnl::engine& engine,
-                                                             const dnnl::primitive_attr& attributes,
-                                                             const Descriptions& d) {
-  const auto kind = dnnl::prop_kind::forward_training;
-  const auto algorithm = dnnl::algorithm::convolution_direct;
-  return {engine, kind,      algorithm, d.x,       d.weights, d.bias,
-          d.y,    d.strides, d.padding, d.padding, attributes};
+template <class Primitive, class... Arguments>
+typename Primitive::primitive_desc Describe(const dnnl::engine& engine,
+                                            const dnnl::primitive_attr& attributes,
+                                            const Arguments&... arguments) {
+  return {engine, arguments..., attributes};
 }
 
-template <class Primitive>
-typename Primitive::primitive_desc BackwardDescription(
-    const dnnl::engine& engine, const dnnl::primitive_attr& attributes, const Descriptions& d,
-    const memory::desc& weights, const dnnl::convolution_forward::primitive_desc& hint) {
-  return {engine,    dnnl::algorithm::convolution_direct,
-          d.x,       weights,
-          d.y,       d.strides,
-          d.padding, d.padding,
-          hint,      attributes};
+template <class Primitive, class... Arguments>
+typename Primitive::primitive_desc DescribeBackward(
+    const dnnl::engine& engine, const dnnl::primitive_attr& attributes,
+    const dnnl::convolution_forward::primitive_desc& hint, const Arguments&... arguments) {
+  return {engine, arguments..., hint, attributes};
 }
 #else
-dnnl::convolution_forward::primitive_desc ForwardDescription(const dnnl::engine& engine,
-                                                             const dnnl::primitive_attr& attributes,
-                                                             const Descriptions& d) {
-  const dnnl::convolution_forward::desc description(
-      dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, d.x, d.weights,
-      d.bias, d.y, d.strides, d.padding, d.padding);
-  return {description, attributes, engine};
+template <class Primitive, class... Arguments>
+typename Primitive::primitive_desc Describe(const dnnl::engine& engine,
+                                            const dnnl::primitive_attr& attributes,
+                                            const Arguments&... arguments) {
+  return {typename Primitive::desc(arguments...), attributes, engine};
 }
 
-template <class Primitive>
-typename Primitive::primitive_desc BackwardDescription(
-    const dnnl::engine& engine, const dnnl::primitive_attr& attributes, const Descriptions& d,
-    const memory::desc& weights, const dnnl::convolution_forward::primitive_desc& hint) {
-  const typename Primitive::desc description(dnnl::algorithm::convolution_direct, d.x, weights, d.y,
-                                             d.strides, d.padding, d.padding);
-  return {description, attributes, engine, hint};
+template <class Primitive, class... Arguments>
+typename Primitive::primitive_desc DescribeBackward(
+    const dnnl::engine& engine, const dnnl::primitive_attr& attributes,
+    const dnnl::convolution_forward::primitive_desc& hint, const Arguments&... arguments) {
+  return {typename Primitive::desc(arguments...), attributes, engine, hint};
 }
 #endif
 
@@ -162,35 +143,35 @@ class OneDnnConvolution final : public Convolution<float> {
 
     const auto type = memory::data_type::f32;
     const memory::dims weight_dims{out, in, layer.kernel, layer.kernel};
-    Descriptions d;
-    d.x = memory::desc({shape.microbatch, in, layer.input.height, layer.input.width}, type,
-                       first ? memory::format_tag::nchw : tags.image);
-    d.weights = memory::desc(weight_dims, type, first ? tags.first_weights : tags.forward_weights);
-    d.y = memory::desc({shape.microbatch, out, layer.output.height, layer.output.width}, type,
-                       tags.image);
-    if (layer.bias) d.bias = memory::desc({out}, type, memory::format_tag::x);
-    d.strides = {layer.stride, layer.stride};
-    d.padding = {layer.padding, layer.padding};
+    const memory::desc x({shape.microbatch, in, layer.input.height, layer.input.width}, type,
+                         first ? memory::format_tag::nchw : tags.image);
+    const memory::desc w(weight_dims, type, first ? tags.first_weights : tags.forward_weights);
+    const memory::desc y({shape.microbatch, out, layer.output.height, layer.output.width}, type,
+                         tags.image);
+    memory::desc bias;  // empty: none
+    if (layer.bias) bias = memory::desc({out}, type, memory::format_tag::x);
+    const memory::dims strides{layer.stride, layer.stride};
+    const memory::dims padding{layer.padding, layer.padding};
 
+    constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const auto forward = ForwardDescription(engine_, attributes, d);
+    const auto forward =
+        Describe<dnnl::convolution_forward>(engine_, attributes, dnnl::prop_kind::forward_training,
+                                            kAlgorithm, x, w, bias, y, strides, padding, padding);
     forward_ = Call(engine_, dnnl::convolution_forward(forward), forward.scratchpad_desc(),
-                    {{DNNL_ARG_SRC, d.x}, {DNNL_ARG_WEIGHTS, d.weights}, {DNNL_ARG_DST, d.y}});
-    if (layer.bias) forward_.Add(engine_, DNNL_ARG_BIAS, d.bias);
-    const auto weights = BackwardDescription<dnnl::convolution_backward_weights>(
-        engine_, attributes, d, d.weights, forward);
-    weights_ =
-        Call(engine_, dnnl::convolution_backward_weights(weights), weights.scratchpad_desc(),
-             {{DNNL_ARG_SRC, d.x}, {DNNL_ARG_DIFF_DST, d.y}, {DNNL_ARG_DIFF_WEIGHTS, d.weights}});
-    if (!first) {
-      const memory::desc transposed(weight_dims, type, tags.backward_weights);
-      const auto input = BackwardDescription<dnnl::convolution_backward_data>(
-          engine_, attributes, d, transposed, forward);
-      input_ = Call(
-          engine_, dnnl::convolution_backward_data(input), input.scratchpad_desc(),
-          {{DNNL_ARG_DIFF_DST, d.y}, {DNNL_ARG_WEIGHTS, transposed}, {DNNL_ARG_DIFF_SRC, d.x}});
-    }
+                    {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}});
+    if (layer.bias) forward_.Add(engine_, DNNL_ARG_BIAS, bias);
+    const auto weights = DescribeBackward<dnnl::convolution_backward_weights>(
+        engine_, attributes, forward, kAlgorithm, x, w, y, strides, padding, padding);
+    weights_ = Call(engine_, dnnl::convolution_backward_weights(weights), weights.scratchpad_desc(),
+                    {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, y}, {DNNL_ARG_DIFF_WEIGHTS, w}});
+    if (first) return;
+    const memory::desc transposed(weight_dims, type, tags.backward_weights);
+    const auto input = DescribeBackward<dnnl::convolution_backward_data>(
+        engine_, attributes, forward, kAlgorithm, x, transposed, y, strides, padding, padding);
+    input_ = Call(engine_, dnnl::convolution_backward_data(input), input.scratchpad_desc(),
+                  {{DNNL_ARG_DIFF_DST, y}, {DNNL_ARG_WEIGHTS, transposed}, {DNNL_ARG_DIFF_SRC, x}});
   }
 
   std::int64_t workspace_size() const override {
