@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "batchless/analysis/rule.h"
@@ -122,7 +123,14 @@ const OptimizerDefinition& DefinitionFor(const Optimizer& optimizer, std::size_t
 
 // For a backend's block; 1: plain loops.
 template <class Real>
-UpdateKernels<Real> KernelsOf(const OptimizerDefinition& definition, int block);
+UpdateKernels<Real> KernelsOf(const OptimizerDefinition& definition, [[maybe_unused]] int block) {
+  if constexpr (std::is_same_v<Real, double>) {
+    return definition.kernels.twofold;
+  } else {
+    if (block == 1) return definition.kernels.single;
+    return block == 8 ? definition.kernels.blocks_of_8 : definition.kernels.blocks_of_16;
+  }
+}
 
 // Null where it has none of that name.
 const Hyperparameter* FindHyperparameter(const Optimizer& optimizer, std::string_view name);

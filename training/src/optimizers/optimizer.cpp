@@ -5,7 +5,6 @@
 #include <cmath>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 #include "batchless/analysis/argument.h"
@@ -170,19 +169,6 @@ const OptimizerDefinition& DefinitionFor(const Optimizer& optimizer, std::size_t
   const bool is_vector = dimensions < 2 && !optimizer.for_vectors.empty();
   return DefinitionOf(is_vector ? FindOptimizer(optimizer.for_vectors) : optimizer);
 }
-
-template <class Real>
-UpdateKernels<Real> KernelsOf(const OptimizerDefinition& definition, [[maybe_unused]] int block) {
-  if constexpr (std::is_same_v<Real, double>) {
-    return definition.kernels.twofold;
-  } else {
-    if (block == 1) return definition.kernels.single;
-    return block == 8 ? definition.kernels.blocks_of_8 : definition.kernels.blocks_of_16;
-  }
-}
-
-template UpdateKernels<float> KernelsOf(const OptimizerDefinition&, int);
-template UpdateKernels<double> KernelsOf(const OptimizerDefinition&, int);
 
 template <class Real>
 StageCoefficients<Real> MakeCoefficients(const OptimizerSpec& spec, const analysis::RuleSpec& rule,
