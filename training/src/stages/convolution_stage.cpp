@@ -21,7 +21,8 @@ class ConvolutionStage final : public Stage<Real> {
     const ValueLayout output = parts.Output(0);
     if (layers.size() > 1) {
       norm_relu_.emplace(std::span(layers).first(layers.size() - 1), parts.microbatch, input.block,
-                         backend_, layout);
+                         backend_);
+      layout = norm_relu_->layout();
     }
     convolution_ = backend_->MakeConvolution({.layer = convolution,
                                               .microbatch = parts.microbatch,
@@ -31,7 +32,6 @@ class ConvolutionStage final : public Stage<Real> {
     ParameterTensor weight = convolution_->weight_tensor();
     weight.name = convolution.name + ".weight";
     layout.splits = true;
-    layout.input_part = layout.parameter_size;
     // He et al., arXiv 1502.01852, by fan-out.
     const std::int64_t fan =
         std::int64_t{convolution.output.channels} * convolution.kernel * convolution.kernel;
@@ -53,18 +53,18 @@ class ConvolutionStage final : public Stage<Real> {
     gradient_size_ = parts.microbatch * input.stored_size;
     input_size_ = Aligned(gradient_size_);
     layout.keeps_input = hwmodel::KeepsInput(parts.stage);
-    layout.workspace_size = 2 * input_size_ + Aligned(weight_size_) +
-                            Aligned(convolution_->workspace_size()) +
-                            (norm_relu_ ? norm_relu_->workspace_size() : 0);
+    layout.workspace_size +=
+        2 * input_size_ + Aligned(weight_size_) + Aligned(convolution_->workspace_size());
   }
 
   void Forward(const ForwardArguments<Real>& arguments) override {
     const Workspace workspace = Divide(arguments.workspace);
     const Real* x = arguments.inputs[0];
     if (norm_relu_) {
-      Real* h = arguments.outputs[1] != nullptr ? arguments.outputs[1] : workspace.h;
-      norm_relu_->Forward(arguments, h);
-      x = h;
+      ForwardArguments<Real> first = arguments;
+      first.outputs = {arguments.outputs[1] != nullptr ? arguments.outputs[1] : workspace.h};
+      norm_relu_->Forward(first);
+      x = first.outputs[0];
     }
     convolution_->Forward(x, arguments.parameters + weight_,
                           bias_ ? arguments.parameters + *bias_ : nullptr, arguments.outputs[0],
@@ -97,8 +97,10 @@ class ConvolutionStage final : public Stage<Real> {
     const Workspace workspace = Divide(arguments.workspace);
     Real* dx = arguments.input_gradients[0];
     if (norm_relu_) {
-      norm_relu_->Backward(arguments, workspace.dh, arguments.output_gradients[1],
-                           workspace.kernel);
+      BackwardArguments<Real> first = arguments;
+      first.output_gradients[0] = workspace.dh;
+      first.workspace = workspace.kernel;
+      norm_relu_->Backward(first);
     } else if (dx != nullptr && arguments.add_input_gradients[0]) {
       backend_->Add(gradient_size_, dx, workspace.dh, dx);
     }

@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "stages/stages.h"
-
 namespace batchless::training {
 namespace {
 
@@ -16,22 +14,32 @@ constexpr double kRunningMomentum = 0.1;
 
 template <class Real>
 NormRelu<Real>::NormRelu(std::span<const hwmodel::Layer> layers, int microbatch, int block,
-                         std::shared_ptr<const Backend<Real>> backend, StageLayout& layout)
+                         std::shared_ptr<const Backend<Real>> backend)
     : shape_(MakeNormalizationShape(layers[0], microbatch, block)), backend_(std::move(backend)) {
   shape_.rectifies = layers.back().kind == hwmodel::LayerKind::kRelu;
   if (!normalizes()) return;
   const hwmodel::Layer& norm = layers[0];
-  gamma_ = AppendChannelTensor(layout.parameters, layout.parameter_size, norm.name + ".weight",
-                               shape_.channels, block, 1);
+  StageLayout& layout = this->layout_;
+  AppendChannelTensor(layout.parameters, layout.parameter_size, norm.name + ".weight",
+                      shape_.channels, block, 1);
   beta_ = AppendChannelTensor(layout.parameters, layout.parameter_size, norm.name + ".bias",
                               shape_.channels, block, 0);
+  layout.input_part = layout.parameter_size;
   layout.saved_size = 4 * Aligned(shape_.sets() * shape_.stored_channels());
+  layout.workspace_size = 4 * shape_.stored_channels();
   if (shape_.kind == Normalization::kBatch) {
     running_mean_ = AppendChannelTensor(layout.state, layout.state_size,
                                         norm.name + ".running_mean", shape_.channels, block, 0);
     running_variance_ = AppendChannelTensor(layout.state, layout.state_size,
                                             norm.name + ".running_var", shape_.channels, block, 1);
   }
+}
+
+template <class Real>
+NormRelu<Real>::NormRelu(const StageParts<Real>& parts)
+    : NormRelu(parts.stage.layers, parts.microbatch, parts.Input(0).block, parts.backend) {
+  this->layout_.keeps_input = hwmodel::KeepsInput(parts.stage);
+  this->layout_.keeps_output = hwmodel::KeepsOutput(parts.stage);
 }
 
 template <class Real>
@@ -46,11 +54,11 @@ ChannelConstants<Real> NormRelu<Real>::Constants(const Real* saved) const {
 }
 
 template <class Real>
-void NormRelu<Real>::Forward(const ForwardArguments<Real>& arguments, Real* h) const {
+void NormRelu<Real>::Forward(const ForwardArguments<Real>& arguments) {
   const ChannelConstants<Real> constants = Constants(arguments.saved);
   if (normalizes()) {
-    const Real* gamma = arguments.parameters + gamma_;
-    const Real* beta = arguments.parameters + beta_;
+    const Real* gamma = arguments.parameters;
+    const Real* beta = gamma + beta_;
     const bool batch = shape_.kind == Normalization::kBatch;
     if (batch && !arguments.microbatch->training) {
       // Scale and shift of channels that pad a block are zero.
@@ -79,7 +87,7 @@ void NormRelu<Real>::Forward(const ForwardArguments<Real>& arguments, Real* h) c
       }
     }
   }
-  backend_->NormalizedRelu(shape_, arguments.inputs[0], constants, h);
+  backend_->NormalizedRelu(shape_, arguments.inputs[0], constants, arguments.outputs[0]);
 }
 
 template <class Real>
@@ -88,21 +96,20 @@ void NormRelu<Real>::Recompute(const BackwardArguments<Real>& arguments, Real* h
 }
 
 template <class Real>
-void NormRelu<Real>::Backward(const BackwardArguments<Real>& arguments, const Real* dh,
-                              const Real* dh_extra, Real* workspace) const {
+void NormRelu<Real>::Backward(const BackwardArguments<Real>& arguments) {
   typename Backend<Real>::NormalizationGradient gradient;
   // What a ReLU alone keeps is positive where its input was.
   gradient.x = arguments.output != nullptr ? arguments.output : arguments.inputs[0];
-  gradient.dh = dh;
-  gradient.dh_extra = dh_extra;
+  gradient.dh = arguments.output_gradients[0];
+  gradient.dh_extra = arguments.output_gradients[1];
   gradient.dx = arguments.input_gradients[0];
   gradient.add_dx = arguments.add_input_gradients[0];
-  gradient.workspace = workspace;
+  gradient.workspace = arguments.workspace;
   if (normalizes()) {
-    gradient.gamma = arguments.parameters + gamma_;
+    gradient.gamma = arguments.parameters;
     const auto [scale, shift, mean, inverse] = Constants(arguments.saved);
     gradient.constants = {scale, shift, mean, inverse};
-    gradient.dgamma = arguments.gradient + gamma_;
+    gradient.dgamma = arguments.gradient;
     gradient.dbeta = arguments.gradient + beta_;
     gradient.add_gradient = arguments.add_gradient;
   }
@@ -112,34 +119,6 @@ void NormRelu<Real>::Backward(const BackwardArguments<Real>& arguments, const Re
 template class NormRelu<float>;
 template class NormRelu<double>;
 
-namespace {
-
-template <class Real>
-class NormalizationStage final : public Stage<Real> {
- public:
-  explicit NormalizationStage(const StageParts<Real>& parts)
-      : norm_relu_(parts.stage.layers, parts.microbatch, parts.Input(0).block, parts.backend,
-                   this->layout_) {
-    this->layout_.keeps_input = hwmodel::KeepsInput(parts.stage);
-    this->layout_.keeps_output = hwmodel::KeepsOutput(parts.stage);
-    this->layout_.input_part = this->layout_.parameter_size;
-    this->layout_.workspace_size = norm_relu_.workspace_size();
-  }
-
-  void Forward(const ForwardArguments<Real>& arguments) override {
-    norm_relu_.Forward(arguments, arguments.outputs[0]);
-  }
-
-  void Backward(const BackwardArguments<Real>& arguments) override {
-    norm_relu_.Backward(arguments, arguments.output_gradients[0], nullptr, arguments.workspace);
-  }
-
- private:
-  NormRelu<Real> norm_relu_;
-};
-
-}  // namespace
-
-const StageMaker kNormalizationStage = MakerOf<NormalizationStage>();
+const StageMaker kNormalizationStage = MakerOf<NormRelu>();
 
 }  // namespace batchless::training
