@@ -6,7 +6,7 @@
 
 namespace batchless::training {
 
-using analysis::InvalidArgument;
+using analysis::RefuseIf;
 
 void Dataset::Check(std::int64_t sample) const {
   analysis::CheckInteger("sample", sample, 0, size() - 1);
@@ -14,23 +14,20 @@ void Dataset::Check(std::int64_t sample) const {
 
 void Dataset::Check(std::int64_t sample, std::span<const std::uint8_t> pixels) const {
   Check(sample, /*has_tokens=*/false);
-  if (static_cast<std::int64_t>(pixels.size()) == shape().size()) return;
-  throw InvalidArgument("pixels", std::to_string(pixels.size()) + " bytes",
-                        std::to_string(shape().size()) + " bytes");
+  RefuseIf(std::ssize(pixels) != shape().size(), "pixels", std::to_string(pixels.size()) + " bytes",
+           std::to_string(shape().size()) + " bytes");
 }
 
 void Dataset::Check(std::int64_t sample, bool has_tokens) const {
   Check(sample);
-  analysis::RefuseIf(has_tokens != (context() > 0), "dataset", name(),
-                     has_tokens ? "one of tokens" : "one of images");
+  RefuseIf(has_tokens != (context() > 0), "dataset", name(),
+           has_tokens ? "one of tokens" : "one of images");
 }
 
 void Dataset::ReadTokens(std::int64_t sample, std::span<std::int32_t> tokens) const {
   Check(sample, /*has_tokens=*/true);
-  if (std::ssize(tokens) != std::int64_t{context()} + 1) {
-    throw InvalidArgument("tokens", std::to_string(tokens.size()) + " numbers",
-                          std::to_string(context() + 1) + " numbers");
-  }
+  RefuseIf(std::ssize(tokens) != std::int64_t{context()} + 1, "tokens",
+           std::to_string(tokens.size()) + " numbers", std::to_string(context() + 1) + " numbers");
   DoReadTokens(sample, tokens);
 }
 

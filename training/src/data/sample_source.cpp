@@ -11,14 +11,13 @@
 
 namespace batchless::training {
 
-using analysis::InvalidArgument;
+using analysis::RefuseIf;
 
 namespace {
 
 void CheckSize(std::span<const float> image, const ImageShape& shape) {
-  if (static_cast<std::int64_t>(image.size()) == shape.size()) return;
-  throw InvalidArgument("image", std::to_string(image.size()) + " values",
-                        std::to_string(shape.size()) + " values");
+  RefuseIf(std::ssize(image) != shape.size(), "image", std::to_string(image.size()) + " values",
+           std::to_string(shape.size()) + " values");
 }
 
 }  // namespace
@@ -27,15 +26,12 @@ MemorySource::MemorySource(const ImageShape& shape, std::span<const float> image
                            std::span<const int> labels, std::int64_t first)
     : shape_(shape), images_(images), labels_(labels), first_(first) {
   for (const int label : labels) {
-    if (label < 0) throw InvalidArgument("labels", std::to_string(label), "integers from 0 on");
+    RefuseIf(label < 0, "labels", label, "integers from 0 on");
     classes_ = std::max(classes_, label + 1);
   }
   const std::int64_t wanted = std::ssize(labels) * shape.size();
-  if (std::ssize(images) != wanted) {
-    throw InvalidArgument(
-        "images", std::to_string(images.size()) + " values",
-        std::to_string(wanted) + " for " + std::to_string(labels.size()) + " labels");
-  }
+  RefuseIf(std::ssize(images) != wanted, "images", std::to_string(images.size()) + " values",
+           std::to_string(wanted) + " for " + std::to_string(labels.size()) + " labels");
 }
 
 const std::string& MemorySource::name() const {
@@ -60,10 +56,8 @@ DatasetSource::DatasetSource(std::shared_ptr<const Dataset> dataset,
     : dataset_(std::move(dataset)),
       options_(options),
       epoch_size_(options.limit == 0 ? dataset_->size() : options.limit) {
-  if (options.limit < 0 || options.limit > dataset_->size()) {
-    throw InvalidArgument("limit", std::to_string(options.limit),
-                          "an integer from 0 (all samples) to " + std::to_string(dataset_->size()));
-  }
+  RefuseIf(options.limit < 0 || options.limit > dataset_->size(), "limit", options.limit,
+           "an integer from 0 (all samples) to " + std::to_string(dataset_->size()));
   if (dataset_->context() > 0) return;
   for (int channel = 0; channel < dataset_->shape().channels; ++channel) {
     const float mean = dataset_->mean()[static_cast<std::size_t>(channel)];
@@ -78,9 +72,8 @@ DatasetSource::DatasetSource(std::shared_ptr<const Dataset> dataset,
 
 Sample DatasetSource::At(std::int64_t position) const {
   const std::int64_t epoch = position / epoch_size_;
-  if (position < 0 || epoch > std::numeric_limits<std::uint32_t>::max()) {
-    throw InvalidArgument("position", std::to_string(position), "a position below 2^32 epochs");
-  }
+  RefuseIf(position < 0 || epoch > std::numeric_limits<std::uint32_t>::max(), "position", position,
+           "a position below 2^32 epochs");
   const std::int64_t place = position % epoch_size_;
   const std::int64_t index = options_.order == Order::kSequential
                                  ? place
@@ -115,10 +108,8 @@ void DatasetSource::Read(std::int64_t position, std::span<float> image) const {
 }
 
 void SampleSource::ReadLabels(std::int64_t position, std::span<std::int32_t> labels) const {
-  if (std::ssize(labels) != labels_per_sample()) {
-    throw InvalidArgument("labels", std::to_string(labels.size()),
-                          std::to_string(labels_per_sample()));
-  }
+  RefuseIf(std::ssize(labels) != labels_per_sample(), "labels", labels.size(),
+           std::to_string(labels_per_sample()));
   DoReadLabels(position, labels);
 }
 

@@ -15,7 +15,6 @@
 namespace batchless::training {
 namespace {
 
-using analysis::InvalidArgument;
 using analysis::RefuseIf;
 
 // Tokens as they are, whatever the windows.
@@ -140,11 +139,9 @@ std::shared_ptr<const Dataset> MakeMarkov(std::uint64_t seed, Split split, int c
   RefuseIf(context < 1, "context", context, "at least 1");
   const std::int64_t count = split == Split::kTrain ? train_tokens : validation_tokens;
   constexpr std::int64_t kMostTokens = std::int64_t{1} << 32;
-  if (count <= context || count > kMostTokens) {
-    throw InvalidArgument(split == Split::kTrain ? "train_tokens" : "validation_tokens",
-                          std::to_string(count),
-                          "more than the context's " + std::to_string(context) + ", at most 2^32");
-  }
+  RefuseIf(count <= context || count > kMostTokens,
+           split == Split::kTrain ? "train_tokens" : "validation_tokens", count,
+           "more than the context's " + std::to_string(context) + ", at most 2^32");
   // Behind the orders' sequences, one for each split.
   const CounterRandom random(seed, RandomStream::kMarkov, kMarkovVocabulary,
                              static_cast<std::uint32_t>(split));

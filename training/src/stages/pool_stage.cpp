@@ -16,14 +16,12 @@ class PoolStage final : public Stage<Real> {
         is_max_(shape_.layer.kind == hwmodel::LayerKind::kMaxPool) {
     if (!is_max_) return;
     const int kernel = shape_.layer.kernel;
-    if (kernel > kMostMaxPoolKernel) {
-      const auto square = [](int edge) {
-        return std::to_string(edge) + " by " + std::to_string(edge);
-      };
-      throw analysis::InvalidArgument(
-          "network", parts.stage.name + " with a max-pool's window of " + square(kernel),
-          "windows of at most " + square(kMostMaxPoolKernel));
-    }
+    const auto square = [](int edge) {
+      return std::to_string(edge) + " by " + std::to_string(edge);
+    };
+    analysis::RefuseIf(kernel > kMostMaxPoolKernel, "network",
+                       parts.stage.name + " with a max-pool's window of " + square(kernel),
+                       "windows of at most " + square(kMostMaxPoolKernel));
     // One byte a winner.
     const std::int64_t outputs = parts.microbatch * parts.Output(0).stored_size;
     constexpr std::int64_t kBytes = sizeof(Real);
