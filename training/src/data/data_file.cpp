@@ -17,10 +17,6 @@ constexpr std::size_t kPieceBytes = 1 << 20;
 // What a packed file may come to: 1032 times its size is possible. MNIST's largest file has 47 MB.
 constexpr std::size_t kMaxUnpackedBytes = std::size_t{1} << 30;
 
-struct Close {
-  void operator()(gzFile file) const { gzclose(file); }
-};
-
 }  // namespace
 
 std::vector<std::uint8_t> ReadDataFile(const std::filesystem::path& path) {
@@ -31,7 +27,7 @@ std::vector<std::uint8_t> ReadDataFile(const std::filesystem::path& path) {
   if (!std::filesystem::is_regular_file(status)) throw DataError(path, "this is no regular file");
   errno = 0;
   // zlib passes bytes on as they are where they are not gzip's.
-  const std::unique_ptr<gzFile_s, Close> file(gzopen(path.c_str(), "rb"));
+  const std::unique_ptr<gzFile_s, decltype(&gzclose)> file(gzopen(path.c_str(), "rb"), gzclose);
   if (file == nullptr) throw DataError(path, std::strerror(errno == 0 ? ENOMEM : errno));
   gzbuffer(file.get(), kPieceBytes);
 

@@ -6,6 +6,7 @@
 #include <csetjmp>
 #include <cstddef>
 #include <cstdio>
+#include <memory>
 #include <string>
 
 // Needs cstddef and cstdio.
@@ -52,15 +53,6 @@ void CountScans(j_common_ptr info) {
   std::snprintf(state->message.data(), state->message.size(), "more than %d scans", kMaxScans);
   std::longjmp(state->jump, 1);
 }
-
-struct Decompressor {
-  jpeg_decompress_struct info = {};
-
-  Decompressor() = default;
-  ~Decompressor() { jpeg_destroy_decompress(&info); }
-  Decompressor(const Decompressor&) = delete;
-  Decompressor& operator=(const Decompressor&) = delete;
-};
 
 // Everything that libjpeg may jump out of: no object with a destructor lives in here. Returns false
 // with the message in `state`.
@@ -141,11 +133,13 @@ Photograph DecodeJpeg(const std::filesystem::path& path) {
   const std::vector<std::uint8_t> bytes = ReadDataFile(path);
   Photograph photograph;
   ErrorState state = {};
-  Decompressor decompressor;
-  decompressor.info.err = jpeg_std_error(&state.manager);
+  jpeg_decompress_struct info = {};
+  const std::unique_ptr<jpeg_decompress_struct, decltype(&jpeg_destroy_decompress)> owner(
+      &info, jpeg_destroy_decompress);
+  info.err = jpeg_std_error(&state.manager);
   state.manager.error_exit = Leave;
   state.manager.emit_message = HandleMessage;
-  if (!Decode(bytes, state, decompressor.info, photograph)) {
+  if (!Decode(bytes, state, info, photograph)) {
     throw DataError(path, std::string("JPEG: ") + state.message.data());
   }
   return photograph;
