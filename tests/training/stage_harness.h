@@ -49,9 +49,7 @@ void ForEachElement(const ValueLayout& layout, std::int64_t n, Visit visit) {
   for (std::int64_t i = 0; i < n; ++i) {
     for (std::int64_t c = 0; c < layout.shape.channels; ++c) {
       for (std::int64_t p = 0; p < pixels; ++p) {
-        visit((i * layout.shape.channels + c) * pixels + p,
-              i * layout.stored_size + (c / layout.block * pixels + p) * layout.block +
-                  c % layout.block);
+        visit((i * layout.shape.channels + c) * pixels + p, layout.At(i, c, p));
       }
     }
   }

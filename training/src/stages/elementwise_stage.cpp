@@ -58,15 +58,12 @@ class SumStage final : public Stage<Real> {
   void ForEachShared(Visit visit) const {
     const hwmodel::FeatureShape& to = sum_.shape;
     const hwmodel::FeatureShape& from = second_.shape;
-    const int block = sum_.block;
     for (std::int64_t sample = 0; sample < microbatch_; ++sample) {
       for (int c = 0; c < from.channels; ++c) {
-        const std::int64_t i = sample * sum_.stored_size + c / block * to.pixels() * block;
-        const std::int64_t j = sample * second_.stored_size + c / block * from.pixels() * block;
         for (int h = 0; h < to.height; ++h) {
           for (int w = 0; w < to.width; ++w) {
-            visit(i + (std::int64_t{h} * to.width + w) * block + c % block,
-                  j + (std::int64_t{h} * from.width + w) * stride_ * block + c % block);
+            visit(sum_.At(sample, c, std::int64_t{h} * to.width + w),
+                  second_.At(sample, c, (std::int64_t{h} * from.width + w) * stride_));
           }
         }
       }

@@ -76,15 +76,13 @@ class LocalResponseStage final : public Stage<Real> {
   double factor() const { return layer_.alpha / layer_.kernel; }
 
   // Where a channel of a pixel is, from its first one.
-  std::int64_t At(int c) const {
-    return c / value_.block * value_.shape.pixels() * value_.block + c % value_.block;
-  }
+  std::int64_t At(int c) const { return value_.At(0, c, 0); }
 
   template <class Visit>
   void ForEachPixel(Visit visit) const {
     for (std::int64_t sample = 0; sample < microbatch_; ++sample) {
       for (std::int64_t p = 0; p < value_.shape.pixels(); ++p) {
-        visit(sample * value_.stored_size + p * value_.block);
+        visit(value_.At(sample, 0, p));
       }
     }
   }

@@ -132,6 +132,11 @@ struct ValueLayout {
   hwmodel::FeatureShape shape;
   int block = 1;
   std::int64_t stored_size = 0;  ///< elements for one sample, with padding
+
+  /// Where a sample's channel `c` at pixel `p` is.
+  std::int64_t At(std::int64_t sample, std::int64_t c, std::int64_t p) const {
+    return sample * stored_size + (c / block * shape.pixels() + p) * block + c % block;
+  }
 };
 
 /// Layouts of all values of `network` under kernels whose block is `block`.
