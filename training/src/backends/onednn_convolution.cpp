@@ -69,19 +69,6 @@ typename Primitive::primitive_desc DescribeBackward(
 }
 #endif
 
-struct Tags {
-  memory::format_tag image;
-  memory::format_tag forward_weights;
-  memory::format_tag backward_weights;
-  memory::format_tag first_weights;
-};
-
-Tags TagsOf(int block) {
-  using Tag = memory::format_tag;
-  if (block == 16) return {Tag::nChw16c, Tag::OIhw16i16o, Tag::OIhw16o16i, Tag::Ohwi16o};
-  return {Tag::nChw8c, Tag::OIhw8i8o, Tag::OIhw8o8i, Tag::Ohwi8o};
-}
-
 // A primitive and its tensors, the scratchpad first.
 class Call {
  public:
@@ -137,19 +124,23 @@ class OneDnnConvolution final : public Convolution<float> {
     const OneThread one_thread;
     const hwmodel::Layer& layer = shape.layer;
     const bool first = shape.input_block == 1;
-    const Tags tags = TagsOf(shape.output_block);
+    using Tag = memory::format_tag;
+    const bool wide = shape.output_block == 16;
+    const Tag image = wide ? Tag::nChw16c : Tag::nChw8c;
+    const Tag weight_order = wide ? Tag::OIhw16i16o : Tag::OIhw8i8o;
+    const Tag first_order = wide ? Tag::Ohwi16o : Tag::Ohwi8o;
     const std::int64_t in = RoundUp(layer.input.channels, shape.input_block);
     const std::int64_t out = RoundUp(layer.output.channels, shape.output_block);
 
     const auto type = memory::data_type::f32;
     const memory::dims weight_dims{out, in, layer.kernel, layer.kernel};
     const memory::desc x({shape.microbatch, in, layer.input.height, layer.input.width}, type,
-                         first ? memory::format_tag::nchw : tags.image);
-    const memory::desc w(weight_dims, type, first ? tags.first_weights : tags.forward_weights);
+                         first ? Tag::nchw : image);
+    const memory::desc w(weight_dims, type, first ? first_order : weight_order);
     const memory::desc y({shape.microbatch, out, layer.output.height, layer.output.width}, type,
-                         tags.image);
+                         image);
     memory::desc bias;  // empty: none
-    if (layer.bias) bias = memory::desc({out}, type, memory::format_tag::x);
+    if (layer.bias) bias = memory::desc({out}, type, Tag::x);
     const memory::dims strides{layer.stride, layer.stride};
     const memory::dims padding{layer.padding, layer.padding};
 
@@ -167,7 +158,7 @@ class OneDnnConvolution final : public Convolution<float> {
     weights_ = Call(engine_, dnnl::convolution_backward_weights(weights), weights.scratchpad_desc(),
                     {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, y}, {DNNL_ARG_DIFF_WEIGHTS, w}});
     if (first) return;
-    const memory::desc transposed(weight_dims, type, tags.backward_weights);
+    const memory::desc transposed(weight_dims, type, wide ? Tag::OIhw16o16i : Tag::OIhw8o8i);
     const auto input = DescribeBackward<dnnl::convolution_backward_data>(
         engine_, attributes, forward, kAlgorithm, x, transposed, y, strides, padding, padding);
     input_ = Call(engine_, dnnl::convolution_backward_data(input), input.scratchpad_desc(),
