@@ -40,8 +40,10 @@ class ConvolutionStage final : public Stage<Real> {
     weight_size_ = weight.stored_size;
     layout.consumed = static_cast<int>(layout.parameters.size());
     weight_ = AppendTensor(layout.parameters, layout.parameter_size, std::move(weight));
-    output_shape_ =
-        MakeNormalizationShape({.input = convolution.output}, parts.microbatch, output.block);
+    output_shape_ = {.microbatch = parts.microbatch,
+                     .channels = convolution.output.channels,
+                     .pixels = convolution.output.pixels(),
+                     .block = output.block};
     if (convolution.bias) {
       bias_ =
           AppendChannelTensor(layout.parameters, layout.parameter_size, convolution.name + ".bias",

@@ -15,8 +15,14 @@ constexpr double kRunningMomentum = 0.1;
 template <class Real>
 NormRelu<Real>::NormRelu(std::span<const hwmodel::Layer> layers, int microbatch, int block,
                          std::shared_ptr<const Backend<Real>> backend)
-    : shape_(MakeNormalizationShape(layers[0], microbatch, block)), backend_(std::move(backend)) {
-  shape_.rectifies = layers.back().kind == hwmodel::LayerKind::kRelu;
+    : shape_{.microbatch = microbatch,
+             .channels = layers[0].input.channels,
+             .pixels = layers[0].input.pixels(),
+             .block = block,
+             .kind = hwmodel::TraitsOf(layers[0].kind).normalization,
+             .groups = layers[0].groups,
+             .rectifies = layers.back().kind == hwmodel::LayerKind::kRelu},
+      backend_(std::move(backend)) {
   if (!normalizes()) return;
   const hwmodel::Layer& norm = layers[0];
   StageLayout& layout = this->layout_;

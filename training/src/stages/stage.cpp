@@ -45,15 +45,6 @@ std::int64_t AppendChannelTensor(std::vector<ParameterTensor>& tensors, std::int
   return AppendTensor(tensors, size, std::move(tensor));
 }
 
-NormalizationShape MakeNormalizationShape(const hwmodel::Layer& layer, int microbatch, int block) {
-  return {.microbatch = microbatch,
-          .channels = layer.input.channels,
-          .pixels = layer.input.pixels(),
-          .block = block,
-          .kind = hwmodel::TraitsOf(layer.kind).normalization,
-          .groups = layer.groups};
-}
-
 namespace {
 
 // In which order a stage's kernels take their input: any, whole blocks of the backend's channels, or a
@@ -113,24 +104,22 @@ bool ReadsBlocks(const StageParts<Real>& parts) {
   });
 }
 
-// Whether rows of tokens are wanted and something else is there. The loss of each token wants them, too.
+// A token's channels have to lie side by side, for the loss of each token, too; and rows of several samples
+// follow each other without the padding that a block's channels may have.
 template <class Real>
-bool LacksRows(const StageParts<Real>& parts) {
+void CheckRows(const StageParts<Real>& parts) {
   const hwmodel::Layer& first = parts.stage.layers.front();
-  const bool is_loss = first.kind == LayerKind::kLoss;
-  if (FactoryOf(first).reads != Reads::kRows && !is_loss) return false;
-  return parts.Input(0).block != first.input.channels && first.input.pixels() > 1;
-}
-
-// Rows of several samples follow each other without the padding that a block's channels may have.
-template <class Real>
-void CheckPadding(const StageParts<Real>& parts) {
-  const hwmodel::Layer& first = parts.stage.layers.front();
-  if (FactoryOf(first).reads != Reads::kRows || parts.microbatch == 1) return;
-  RefuseIf(parts.Input(0).stored_size != first.input.elements(), "network",
-           parts.stage.name + " of channels in blocks, in micro-batches of " +
-               std::to_string(parts.microbatch) + " samples",
-           "micro-batches of one, an average pool before it, or the reference kernels");
+  const bool reads_rows = FactoryOf(first).reads == Reads::kRows;
+  const bool lacks_rows = parts.Input(0).block != first.input.channels && first.input.pixels() > 1;
+  RefuseIf((reads_rows || first.kind == LayerKind::kLoss) && lacks_rows, "network",
+           parts.stage.name + " of no token's channels",
+           "an embedding, and layers on tokens behind it");
+  RefuseIf(
+      reads_rows && parts.microbatch > 1 && parts.Input(0).stored_size != first.input.elements(),
+      "network",
+      parts.stage.name + " of channels in blocks, in micro-batches of " +
+          std::to_string(parts.microbatch) + " samples",
+      "micro-batches of one, an average pool before it, or the reference kernels");
 }
 
 void CheckReaders(const hwmodel::Network& network, int number) {
@@ -158,9 +147,7 @@ std::unique_ptr<Stage<Real>> MakeStage(const hwmodel::Network& network, int stag
   RefuseIf(ReadsBlocks(parts) && parts.Input(0).block != backend->block(), "network",
            parts.stage.name + " behind the network's input or a linear layer",
            "a convolution or a max-pool before it, or the reference kernels");
-  RefuseIf(LacksRows(parts), "network", parts.stage.name + " of no token's channels",
-           "an embedding, and layers on tokens behind it");
-  CheckPadding(parts);
+  CheckRows(parts);
   return std::get<MakeStageOf<Real>>(*FactoryOf(parts.stage.layers.back()).maker)(parts);
 }
 

@@ -58,6 +58,4 @@ std::int64_t AppendChannelTensor(std::vector<ParameterTensor>& tensors, std::int
                                  const std::string& name, std::int64_t channels, int block,
                                  double initial);
 
-NormalizationShape MakeNormalizationShape(const hwmodel::Layer& layer, int microbatch, int block);
-
 }  // namespace batchless::training
