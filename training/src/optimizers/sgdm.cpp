@@ -35,29 +35,40 @@ struct Sgdm {
   }
 };
 
+// What the others below have in common: v' = m v + g, where each makes g of the gradient.
 template <class L>
-struct AdaptiveBraking {
+struct Momentum {
   static constexpr int kStates = 1;
-  static constexpr int kSums = 3;
 
-  const Numbers<L>& own;
-  L momentum = L::Set(own[0]);
-  L weight_decay = L::Set(own[1]);
-  L scale = L::Set(own[3]);
+  Momentum(const Numbers<L>& numbers) : own(numbers) {}
 
-  HWY_INLINE L Decayed(const Element<L>& e) const {
-    return L::MulAdd(weight_decay, e.weight, e.gradient);
+  HWY_INLINE L Decayed(const L& gradient, const Element<L>& e) const {
+    return L::MulAdd(weight_decay, e.weight, gradient);
   }
 
-  HWY_INLINE Step<L> operator()(Element<L>& e) const {
-    const L gradient = L::Mul(scale, Decayed(e));
+  HWY_INLINE Step<L> StepBy(const L& gradient, Element<L>& e) const {
     e.states[0] = L::MulAdd(momentum, e.states[0], gradient);
     return {e.states[0], gradient, e.weight};
   }
 
+  const Numbers<L>& own;
+  L momentum = L::Set(own[0]);
+  L weight_decay = L::Set(own[1]);
+};
+
+template <class L>
+struct AdaptiveBraking : Momentum<L> {
+  static constexpr int kSums = 3;
+
+  L scale = L::Set(this->own[3]);
+
+  HWY_INLINE Step<L> operator()(Element<L>& e) const {
+    return this->StepBy(L::Mul(scale, this->Decayed(e.gradient, e)), e);
+  }
+
   // g v, g g and v v.
   HWY_INLINE std::array<L, kSums> Terms(const Element<L>& e) const {
-    const L gradient = Decayed(e);
+    const L gradient = this->Decayed(e.gradient, e);
     const L velocity = e.states[0];
     return {L::Mul(gradient, velocity), L::Mul(gradient, gradient), L::Mul(velocity, velocity)};
   }
@@ -70,42 +81,30 @@ struct AdaptiveBraking {
 };
 
 template <class L>
-struct DcAsgd {
-  static constexpr int kStates = 1;
+struct DcAsgd : Momentum<L> {
   static constexpr bool kReadsStale = true;
 
-  const Numbers<L>& own;
-  L momentum = L::Set(own[0]);
-  L weight_decay = L::Set(own[1]);
-  L lambda = L::Set(own[2]);
+  L lambda = L::Set(this->own[2]);
 
   HWY_INLINE Step<L> operator()(Element<L>& e) const {
     const L square = L::Mul(e.gradient, e.gradient);
     const L corrected = L::MulAdd(L::Mul(lambda, square), L::Sub(e.weight, e.stale), e.gradient);
-    const L gradient = L::MulAdd(weight_decay, e.weight, corrected);
-    e.states[0] = L::MulAdd(momentum, e.states[0], gradient);
-    return {e.states[0], gradient, e.weight};
+    return this->StepBy(this->Decayed(corrected, e), e);
   }
 };
 
 template <class L>
-struct GapAware {
-  static constexpr int kStates = 1;
+struct GapAware : Momentum<L> {
   static constexpr bool kReadsStale = true;
   static constexpr int kSums = 1;
 
-  const Numbers<L>& own;
-  L momentum = L::Set(own[0]);
-  L weight_decay = L::Set(own[1]);
-  L per_step = L::Set(own[3]);
+  L per_step = L::Set(this->own[3]);
 
   HWY_INLINE Step<L> operator()(Element<L>& e) const {
     const L moved = L::Sub(e.weight, e.stale);
     const L gap = L::Sqrt(L::Mul(moved, moved));
     const L penalized = L::Div(e.gradient, L::MulAdd(per_step, gap, L::Set(1)));
-    const L gradient = L::MulAdd(weight_decay, e.weight, penalized);
-    e.states[0] = L::MulAdd(momentum, e.states[0], gradient);
-    return {e.states[0], gradient, e.weight};
+    return this->StepBy(this->Decayed(penalized, e), e);
   }
 
   // v v.
@@ -122,20 +121,15 @@ struct GapAware {
 };
 
 template <class L>
-struct Pipemare {
+struct Pipemare : Momentum<L> {
   static constexpr int kStates = 2;
 
-  const Numbers<L>& own;
-  L momentum = L::Set(own[0]);
-  L weight_decay = L::Set(own[1]);
-  L decay = L::Set(own[2]);
-  L rest = L::Set(own[3]);
-  L minus_delay = L::Set(own[4]);
+  L decay = L::Set(this->own[2]);
+  L rest = L::Set(this->own[3]);
+  L minus_delay = L::Set(this->own[4]);
 
   HWY_INLINE Step<L> operator()(Element<L>& e) const {
-    const L gradient = L::MulAdd(weight_decay, e.weight, e.gradient);
-    e.states[0] = L::MulAdd(momentum, e.states[0], gradient);
-    return {e.states[0], gradient, e.weight};
+    return this->StepBy(this->Decayed(e.gradient, e), e);
   }
 
   HWY_INLINE L Backward(const L& old, const L& updated, Element<L>& e) const {
@@ -146,24 +140,18 @@ struct Pipemare {
 };
 
 template <class L>
-struct EmaNesterov {
+struct EmaNesterov : Momentum<L> {
   static constexpr int kStates = 2;
 
-  const Numbers<L>& own;
-  L momentum = L::Set(own[0]);
-  L weight_decay = L::Set(own[1]);
-  L decay = L::Set(own[2]);
-  L state_share = L::Set(own[3]);
-  L gradient_share = L::Set(own[4]);
+  L decay = L::Set(this->own[2]);
+  L state_share = L::Set(this->own[3]);
+  L gradient_share = L::Set(this->own[4]);
 
   HWY_INLINE Step<L> operator()(Element<L>& e) const {
-    const L gradient = L::MulAdd(weight_decay, e.weight, e.gradient);
-    L& velocity = e.states[0];
+    const Step<L> step = this->StepBy(this->Decayed(e.gradient, e), e);
     L& mean = e.states[1];
-    velocity = L::MulAdd(momentum, velocity, gradient);
-    const L step = L::MulAdd(state_share, velocity, L::Mul(gradient_share, gradient));
-    mean = L::MulAdd(decay, mean, step);
-    return {velocity, gradient, e.weight};
+    mean = L::MulAdd(decay, mean, L::MulAdd(state_share, step.u, L::Mul(gradient_share, step.p)));
+    return step;
   }
 
   HWY_INLINE L Along(const Element<L>& e) const { return e.states[1]; }

@@ -3,7 +3,7 @@
 //
 //   template <class L> struct NAME {
 //     static constexpr int kStates;                 arrays beside the weights that the pass changes
-//     const Numbers<L>& own;                        first member: the update's numbers of its own
+//     const Numbers<L>& own;                        what it is made of: the update's numbers of its own
 //     Step<L> operator()(Element<L>& e) const;      u, p and w0; changes e.states
 //
 //     L Along(const Element<L>& e) const;           what velocity look-aheads go along, in place of u
