@@ -41,10 +41,8 @@ bool Contains(const Hyperparameter& h, double value) {
 }  // namespace
 
 const Hyperparameter* FindHyperparameter(const Optimizer& optimizer, std::string_view name) {
-  for (const Hyperparameter& hyperparameter : optimizer.hyperparameters) {
-    if (hyperparameter.name == name) return &hyperparameter;
-  }
-  return nullptr;
+  const auto found = std::ranges::find(optimizer.hyperparameters, name, &Hyperparameter::name);
+  return found == optimizer.hyperparameters.end() ? nullptr : &*found;
 }
 
 double MomentumOf(const Optimizer& row, const OptimizerSpec& spec, double momentum) {
