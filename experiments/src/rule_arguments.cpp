@@ -78,37 +78,23 @@ std::vector<RuleSpec> Expanded(const std::vector<RuleSpec>& specs, const RuleNum
   return expanded;
 }
 
-// T and d that `spec` has at a delay: 0 where the rule has no prediction or no compensation, none
-// where both coefficients are given in d's place. With one of them d makes the other.
-struct EffectiveOptions {
-  double horizon = 0;
-  std::optional<double> sc_delay = 0;
-};
-
-EffectiveOptions Effective(const RuleSpec& spec, analysis::Delay delay) {
-  EffectiveOptions effective;
+// d that the rule has at a delay: 0 where it has no compensation, none where both coefficients are given in d's
+// place. With one of them d makes the other.
+std::optional<double> ScDelayOf(const RuleSpec& spec, analysis::Delay delay) {
   const RuleOptions& options = spec.options;
-  // As --horizon takes it, which does not depend on m.
-  RuleSpec given = spec;
-  given.rule.predicts_geometrically = false;
-  effective.horizon = analysis::ComputeCoefficients<double>(given, 0.0, delay).horizon;
+  if (options.sc_a && options.sc_b) return std::nullopt;
   switch (spec.rule.compensation) {
     case Compensation::kNone:
-      break;
+      return 0;
     case Compensation::kNesterov:
-      effective.sc_delay = 1;
-      break;
+      return 1;
     case Compensation::kSpike:
-      effective.sc_delay =
-          options.sc_delay.value_or(options.sc_delay_scale * static_cast<double>(delay));
-      break;
+      return options.sc_delay.value_or(options.sc_delay_scale * static_cast<double>(delay));
     case Compensation::kFree:
     case Compensation::kLinear:
-      effective.sc_delay = std::nullopt;
       break;
   }
-  if (options.sc_a && options.sc_b) effective.sc_delay = std::nullopt;
-  return effective;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -263,12 +249,14 @@ bool HaveNoMomentum(const std::vector<RuleSpec>& specs, const Argument& momentum
 }
 
 Json DescribeRule(const analysis::RuleSpec& spec, analysis::Delay delay) {
-  const EffectiveOptions effective = Effective(spec, delay);
+  // As --horizon takes it, which does not depend on m.
+  RuleSpec given = spec;
+  given.rule.predicts_geometrically = false;
   Json object;
   object["rule"] = spec.rule.name;
   object["delay"] = delay;
-  object["horizon"] = effective.horizon;
-  object["sc_delay"] = OrNull(effective.sc_delay);
+  object["horizon"] = analysis::ComputeCoefficients<double>(given, 0.0, delay).horizon;
+  object["sc_delay"] = OrNull(ScDelayOf(spec, delay));
   if (spec.options.sc_a) object["sc_a"] = *spec.options.sc_a;
   if (spec.options.sc_b) object["sc_b"] = *spec.options.sc_b;
   if (spec.is_linear()) {
@@ -300,15 +288,14 @@ Json Describe(const RulePoint& point) {
   if (point.varying) {
     const bool own = point.varying->compensation == analysis::DelayCompensation::kOwn;
     const analysis::DelayModel& model = point.varying->model;
-    const EffectiveOptions effective =
-        Effective(analysis::AtMeanDelay(point.rule, model.mean()), 0);
+    const Json at_mean = DescribeRule(analysis::AtMeanDelay(point.rule, model.mean()), 0);
     object["rule"] = point.rule.rule.name;
     object["delays"] = point.varying->text;
     object["compensate"] = kCompensateChoices[own ? 1 : 0];
     object["mean_delay"] = model.mean();
     object["largest_delay"] = model.largest();
-    object["horizon"] = own ? Json() : Json(effective.horizon);
-    object["sc_delay"] = own ? Json() : OrNull(effective.sc_delay);
+    object["horizon"] = own ? Json() : at_mean["horizon"];
+    object["sc_delay"] = own ? Json() : at_mean["sc_delay"];
   } else {
     object = DescribeRule(point.rule, point.delay);
   }
