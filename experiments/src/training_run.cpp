@@ -64,6 +64,35 @@ std::optional<Configuration> ConfigurationBefore(const RunDirectory& directory,
   return LoadConfiguration(directory.config());
 }
 
+// What a run reads beside its configuration: the key that says where it is, and the digest of its content; empty
+// where there is none.
+struct RunInput {
+  std::string_view key;
+  std::string path;
+  std::string_view what;
+  std::string digest;
+};
+
+// Of files that phases have of their own, the path is the first one. A list of actions goes before delays.
+std::vector<RunInput> InputsOf(const Configuration& configuration, const RunState& state) {
+  std::string quotients, list, delays;
+  for (const Configuration& settings : SettingsOf(configuration)) {
+    const auto& schedule = settings.schedule;
+    if (quotients.empty()) quotients = settings.optimizer.file;
+    if (list.empty()) list = schedule.file;
+    if (delays.empty() && schedule.delays.ends_with(".csv")) delays = schedule.delays;
+  }
+  const auto& data = configuration.data;
+  const bool is_file = !data.file.empty();
+  const bool has_delays = list.empty() && !delays.empty();
+  return {{is_file ? "data.file" : "data.root", is_file ? data.file : data.root, "data",
+           state.train_digest + state.validation_digest},
+          {"network.file", configuration.network.file, "network", state.network_digest},
+          {"optimizer.file", quotients, "quotients", state.quotients_digest},
+          {has_delays ? "schedule.delays" : "schedule.file", has_delays ? delays : list, "schedule",
+           state.schedule_digest}};
+}
+
 }  // namespace
 
 TrainingRun::TrainingRun(const TrainingRunOptions& options)
@@ -213,30 +242,11 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
   }
 }
 
-// The file whose content schedule_digest is of, by its key: the first list or, without one, the first
-// file of delays.
-Setting TrainingRun::ScheduleFile() const {
-  Setting delays{"schedule.file", ""};
-  for (const Configuration& settings : SettingsOf(configuration_)) {
-    const auto& schedule = settings.schedule;
-    if (!schedule.file.empty()) return {"schedule.file", schedule.file};
-    if (delays.second.empty() && schedule.delays.ends_with(".csv")) {
-      delays = {"schedule.delays", schedule.delays};
-    }
-  }
-  return delays;
-}
-
 std::vector<Setting> TrainingRun::SharedSettings() const {
   std::vector<Setting> settings = SharedValues(configuration_);
-  const bool is_file = !configuration_.data.file.empty();
-  const std::string schedule = ScheduleFile().first;
-  for (const auto& [name, content] : {std::pair(is_file ? "data.file" : "data.root",
-                                                state_.train_digest + state_.validation_digest),
-                                      std::pair("network.file", state_.network_digest),
-                                      std::pair("optimizer.file", state_.quotients_digest),
-                                      std::pair(schedule.c_str(), state_.schedule_digest)}) {
-    settings.emplace_back(name, content.empty() ? "nothing" : "content with SHA-256 " + content);
+  for (const RunInput& input : InputsOf(configuration_, state_)) {
+    settings.emplace_back(
+        input.key, input.digest.empty() ? "nothing" : "content with SHA-256 " + input.digest);
   }
   return settings;
 }
@@ -309,23 +319,12 @@ std::vector<double> TrainingRun::MeasuredCosts(std::int64_t samples_left,
 }
 
 void TrainingRun::RefuseOtherInputs(const RunState& before) const {
-  const auto& data = configuration_.data;
-  const bool is_file = !data.file.empty();
-  RefuseIf(before.train_digest != state_.train_digest ||
-               before.validation_digest != state_.validation_digest,
-           is_file ? "data.file" : "data.root", is_file ? data.file : data.root,
-           "the data that the run was started with");
-  RefuseIf(before.network_digest != state_.network_digest, "network.file",
-           configuration_.network.file, "the network that the run was started with");
-  std::string quotients;  // of the first phase that has some
-  for (const Configuration& settings : SettingsOf(configuration_)) {
-    if (quotients.empty()) quotients = settings.optimizer.file;
+  const std::vector<RunInput> inputs = InputsOf(configuration_, state_);
+  const std::vector<RunInput> others = InputsOf(configuration_, before);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    RefuseIf(inputs[i].digest != others[i].digest, inputs[i].key, inputs[i].path,
+             fmt::format("the {} that the run was started with", inputs[i].what));
   }
-  RefuseIf(before.quotients_digest != state_.quotients_digest, "optimizer.file", quotients,
-           "the quotients that the run was started with");
-  const auto [key, file] = ScheduleFile();
-  RefuseIf(before.schedule_digest != state_.schedule_digest, key, file,
-           "the schedule that the run was started with");
 }
 
 void TrainingRun::RefuseOtherLog(const RunState& before, const std::string& path) const {
