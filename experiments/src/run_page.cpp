@@ -40,8 +40,33 @@ std::string NumberText(double value, std::string_view format) {
 
 }  // namespace
 
-std::vector<std::string> RunCharts(const std::vector<RunRecord>& runs) {
-  std::vector<std::string> charts;
+std::string PageText(const std::string& title, const std::string& body) {
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width\">\n<title>{0}</title>\n"
+      "<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n{2}</body>\n</html>\n",
+      Escaped(title), kStyle, body);
+}
+
+std::string HeadingText(const std::string& text) {
+  return fmt::format("<h2>{}</h2>\n", Escaped(text));
+}
+
+std::string TableText(const std::vector<std::vector<std::string>>& rows) {
+  std::string table = "<div class=\"wide\"><table>\n";
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::string_view cell = i == 0 ? "th" : "td";
+    table += "<tr>";
+    for (const std::string& text : rows[i]) {
+      table += fmt::format("<{0}>{1}</{0}>", cell, Escaped(text));
+    }
+    table += "</tr>\n";
+  }
+  return table + "</table></div>\n";
+}
+
+std::string ChartsText(const std::vector<RunRecord>& runs, const std::string& further) {
+  std::string charts = "<div class=\"charts\">\n";
   for (const Quantity& quantity : kQuantities) {
     std::vector<Curve> curves;
     for (const RunRecord& run : runs) {
@@ -57,43 +82,12 @@ std::vector<std::string> RunCharts(const std::vector<RunRecord>& runs) {
       }
       curves.push_back(std::move(curve));
     }
-    charts.push_back(LineChart(
+    charts += LineChart(
         {.title = std::string(quantity.title), .x = "samples", .y = std::string(quantity.label)},
-        curves));
+        curves);
   }
-  return charts;
+  return charts + further + "</div>\n";
 }
-
-Page::Page(const std::string& title) {
-  body_ = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width\">\n<title>{0}</title>\n"
-      "<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n",
-      Escaped(title), kStyle);
-}
-
-void Page::AddHeading(const std::string& text) {
-  body_ += fmt::format("<h2>{}</h2>\n", Escaped(text));
-}
-
-void Page::AddText(const std::string& text) { body_ += fmt::format("<p>{}</p>\n", Escaped(text)); }
-
-void Page::AddTable(const std::vector<std::vector<std::string>>& rows) {
-  body_ += "<div class=\"wide\"><table>\n";
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::string_view cell = i == 0 ? "th" : "td";
-    body_ += "<tr>";
-    for (const std::string& text : rows[i]) {
-      body_ += fmt::format("<{0}>{1}</{0}>", cell, Escaped(text));
-    }
-    body_ += "</tr>\n";
-  }
-  body_ += "</table></div>\n";
-}
-
-void Page::AddElement(const std::string& element) { body_ += element; }
-
-std::string Page::Text() const { return body_ + "</body>\n</html>\n"; }
 
 Json Outcome(const RunRecord& run) {
   Json object;

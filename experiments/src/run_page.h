@@ -10,25 +10,16 @@
 
 namespace batchless {
 
-// The quantities of metrics.csv that are drawn, against samples: a chart each, a curve a run.
-std::vector<std::string> RunCharts(const std::vector<RunRecord>& runs);
+// A page of the pieces below.
+std::string PageText(const std::string& title, const std::string& body);
+std::string HeadingText(const std::string& text);
 
-class Page {
- public:
-  explicit Page(const std::string& title);
+// The first row is the head.
+std::string TableText(const std::vector<std::vector<std::string>>& rows);
 
-  void AddHeading(const std::string& text);
-  void AddText(const std::string& text);
-  // The first row is the head.
-  void AddTable(const std::vector<std::vector<std::string>>& rows);
-  // SVG or HTML as it is.
-  void AddElement(const std::string& element);
-
-  std::string Text() const;
-
- private:
-  std::string body_;
-};
+// The quantities of metrics.csv that are drawn, against samples: a chart each, a curve a run. `further` charts
+// come behind them.
+std::string ChartsText(const std::vector<RunRecord>& runs, const std::string& further = "");
 
 // What runs have come to: a row each, below a head. "–" stands for what is not known.
 std::vector<std::vector<std::string>> OutcomeTable(const std::vector<RunRecord>& runs);

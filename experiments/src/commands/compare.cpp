@@ -77,19 +77,11 @@ class CompareCommand final : public Command {
   }
 
   static std::string Html(const std::vector<RunRecord>& runs) {
-    Page page("Runs side by side");
-    page.AddTable(OutcomeTable(runs));
-    page.AddElement("<div class=\"charts\">\n");
-    for (const std::string& chart : RunCharts(runs)) page.AddElement(chart);
-    page.AddElement("</div>\n");
-    page.AddHeading("What their configurations differ in");
     const auto differences = DifferenceTable(runs);
-    if (differences.size() > 1) {
-      page.AddTable(differences);
-    } else {
-      page.AddText("Nothing.");
-    }
-    return page.Text();
+    return PageText("Runs side by side",
+                    TableText(OutcomeTable(runs)) + ChartsText(runs) +
+                        HeadingText("What their configurations differ in") +
+                        (differences.size() > 1 ? TableText(differences) : "<p>Nothing.</p>\n"));
   }
 
   static std::string Csv(const std::vector<RunRecord>& runs) {

@@ -37,28 +37,23 @@ class ReportCommand final : public Command {
 
  private:
   static std::string Html(const RunRecord& run) {
-    Page page("Run " + run.name);
-    page.AddTable(OutcomeTable({run}));
-    page.AddElement("<div class=\"charts\">\n");
-    for (const std::string& chart : RunCharts({run})) page.AddElement(chart);
-    if (run.summary.contains("delays")) page.AddElement(DelayChart(run.summary["delays"]));
-    page.AddElement("</div>\n");
-    if (run.summary.contains("workers")) {
-      page.AddHeading("Workers");
-      page.AddTable(WorkerTable(run.summary["workers"]));
+    const Json& summary = run.summary;
+    std::string body =
+        TableText(OutcomeTable({run})) +
+        ChartsText({run}, summary.contains("delays") ? DelayChart(summary["delays"]) : "");
+    if (summary.contains("workers")) {
+      body += HeadingText("Workers") + TableText(WorkerTable(summary["workers"]));
     }
-    page.AddHeading("Configuration");
     std::vector<std::vector<std::string>> rows = {{"key", "value"}};
     for (const auto& [key, value] : run.configuration) rows.push_back({key, value});
-    page.AddTable(rows);
-    page.AddHeading("Origin");
+    body += HeadingText("Configuration") + TableText(rows);
     rows = {{"key", "value"}};
     for (const auto& [key, value] : run.manifest.items()) rows.push_back({key, Shown(value)});
-    if (run.summary.contains("weights_sha256")) {
-      rows.push_back({"weights_sha256", Shown(run.summary["weights_sha256"])});
+    if (summary.contains("weights_sha256")) {
+      rows.push_back({"weights_sha256", Shown(summary["weights_sha256"])});
     }
-    page.AddTable(rows);
-    return page.Text();
+    body += HeadingText("Origin") + TableText(rows);
+    return PageText("Run " + run.name, body);
   }
 
   static std::string DelayChart(const Json& delays) {
