@@ -25,21 +25,6 @@ namespace {
   throw std::runtime_error(fmt::format("{}: {}", path, std::strerror(errno)));
 }
 
-class Descriptor {
- public:
-  Descriptor(const std::string& path, int flags) : number_(open(path.c_str(), flags, 0666)) {
-    if (number_ < 0) Fail(path);
-  }
-  ~Descriptor() { close(number_); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
-
 void WriteAll(int descriptor, std::string_view text, const std::string& path) {
   while (!text.empty()) {
     const ssize_t written = write(descriptor, text.data(), text.size());
@@ -58,6 +43,13 @@ std::int64_t AddStart(const std::string& path, std::int64_t bytes, training::Sha
 }
 
 }  // namespace
+
+Descriptor::Descriptor(const std::string& path, int flags)
+    : number_(open(path.c_str(), flags, 0666)) {
+  if (number_ < 0) Fail(path);
+}
+
+Descriptor::~Descriptor() { close(number_); }
 
 bool Exists(const std::string& path) {
   std::error_code error;
@@ -116,7 +108,7 @@ std::string FileDigest(const std::string& path, std::int64_t bytes) {
 }
 
 AppendedFile::AppendedFile(std::string path, const FileStart& kept)
-    : path_(std::move(path)), bytes_(kept.bytes), descriptor_(-1) {
+    : path_(std::move(path)), bytes_(kept.bytes) {
   const auto refuse = [&](std::string_view why) {
     throw UsageError("--resume", path_,
                      fmt::format("the file that the checkpoint goes with{}", why));
@@ -124,20 +116,16 @@ AppendedFile::AppendedFile(std::string path, const FileStart& kept)
   const auto refuse_as_short = [&] { refuse(fmt::format(", of at least {} bytes", kept.bytes)); };
   // Opened, one that is missing would be there.
   if (kept.bytes > 0 && access(path_.c_str(), F_OK) != 0) refuse_as_short();
-  const Descriptor file(path_, O_WRONLY | O_CREAT | O_CLOEXEC);
+  file_.emplace(path_, O_WRONLY | O_CREAT | O_CLOEXEC);
   if (AddStart(path_, kept.bytes, digest_) < kept.bytes) refuse_as_short();
   if (!kept.sha256.empty() && digest_.HexDigest() != kept.sha256) {
     refuse(fmt::format(" (the checksum of its first {} bytes is wrong)", kept.bytes));
   }
-  if (ftruncate(file.number(), kept.bytes) != 0 ||
-      lseek(file.number(), 0, SEEK_END) != kept.bytes) {
+  if (ftruncate(file_->number(), kept.bytes) != 0 ||
+      lseek(file_->number(), 0, SEEK_END) != kept.bytes) {
     Fail(path_);
   }
-  descriptor_ = fcntl(file.number(), F_DUPFD_CLOEXEC, 0);
-  if (descriptor_ < 0) Fail(path_);
 }
-
-AppendedFile::~AppendedFile() { close(descriptor_); }
 
 void AppendedFile::Append(std::string_view text) {
   digest_.Update(text);
@@ -147,14 +135,14 @@ void AppendedFile::Append(std::string_view text) {
 
 void AppendedFile::Flush() {
   // A flush that failed may have written a part.
-  if (lseek(descriptor_, bytes_ - std::ssize(buffer_), SEEK_SET) < 0) Fail(path_);
-  WriteAll(descriptor_, buffer_, path_);
+  if (lseek(file_->number(), bytes_ - std::ssize(buffer_), SEEK_SET) < 0) Fail(path_);
+  WriteAll(file_->number(), buffer_, path_);
   buffer_.clear();
 }
 
 void AppendedFile::Sync() {
   Flush();
-  if (fsync(descriptor_) != 0) Fail(path_);
+  if (fsync(file_->number()) != 0) Fail(path_);
 }
 
 }  // namespace batchless

@@ -4,12 +4,28 @@
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "batchless/training/sha256.h"
 
 namespace batchless {
+
+// An open file or folder, closed with this object. Throws std::runtime_error where it cannot be opened.
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, int flags);
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor();
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
 
 // Whether there is something by that name; not where the system does not say.
 bool Exists(const std::string& path);
@@ -48,9 +64,6 @@ class AppendedFile {
   // Creates the file where there is none. Throws UsageError where it does not begin with `kept`, which
   // stays.
   AppendedFile(std::string path, const FileStart& kept);
-  ~AppendedFile();
-  AppendedFile(const AppendedFile&) = delete;
-  AppendedFile& operator=(const AppendedFile&) = delete;
 
   void Append(std::string_view text);
   // Hands everything to the system; what fails can be tried again.
@@ -66,7 +79,7 @@ class AppendedFile {
   std::string buffer_;
   std::int64_t bytes_;
   training::Sha256 digest_;
-  int descriptor_;
+  std::optional<Descriptor> file_;
 };
 
 }  // namespace batchless

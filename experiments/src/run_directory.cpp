@@ -14,9 +14,7 @@
 #include <limits>
 #include <stdexcept>
 #include <system_error>
-#include <utility>
 
-#include "durable_file.h"
 #include "usage_error.h"
 
 namespace batchless {
@@ -41,12 +39,6 @@ bool HasRow(const std::string& path) {
 
 }  // namespace
 
-RunDirectory::RunDirectory(std::string path) : path_(std::move(path)) {}
-
-RunDirectory::~RunDirectory() {
-  if (descriptor_ >= 0) close(descriptor_);
-}
-
 void RunDirectory::Check() const {
   std::error_code error;
   if (path_.empty()) Refuse(path_, "this is no name");
@@ -67,22 +59,22 @@ bool RunDirectory::HoldsResults() const { return Exists(summary()) || HasRow(met
 
 void RunDirectory::Open() {
   // A second lock would wait for the first one.
-  if (descriptor_ >= 0) return;
+  if (locked_) return;
   std::error_code error;
   const bool is_new = fs::create_directories(path_, error);
   if (error) Refuse(path_, error.message());
   if (is_new) SyncFolderOf(path_);
   if (access(path_.c_str(), W_OK) != 0) Refuse(path_, std::strerror(errno));
-  const int descriptor = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) Refuse(path_, std::strerror(errno));
+  const int number = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (number < 0) Refuse(path_, std::strerror(errno));
+  locked_.emplace(number);
   // The system gives the lock back however this program ends.
-  if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+  if (flock(number, LOCK_EX | LOCK_NB) != 0) {
     // A file system without locks has a reason of its own.
     const int why = errno;
-    close(descriptor);
+    locked_.reset();
     Refuse(path_, why == EWOULDBLOCK ? "another run is at work in it" : std::strerror(why));
   }
-  descriptor_ = descriptor;
 }
 
 void RunDirectory::WriteSums() const {

@@ -10,18 +10,19 @@
 //                   sha256sum -c reads it
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "durable_file.h"
 
 namespace batchless {
 
 class RunDirectory {
  public:
   // Changes nothing yet.
-  explicit RunDirectory(std::string path);
-  ~RunDirectory();
-  RunDirectory(const RunDirectory&) = delete;
-  RunDirectory& operator=(const RunDirectory&) = delete;
+  explicit RunDirectory(std::string path) : path_(std::move(path)) {}
 
   // Throws UsageError where the path cannot be the folder of a run.
   void Check() const;
@@ -54,7 +55,7 @@ class RunDirectory {
 
  private:
   std::string path_;
-  int descriptor_ = -1;
+  std::optional<Descriptor> locked_;
 };
 
 }  // namespace batchless
