@@ -11,10 +11,6 @@
 namespace batchless {
 namespace {
 
-std::string Join(std::span<const std::string_view> accepted) {
-  return fmt::format("{}", fmt::join(accepted, ", "));
-}
-
 // Names of the command's options, in the order of its help.
 std::vector<std::string> OptionNames(const CLI::App& command) {
   std::vector<std::string> names;
@@ -86,7 +82,7 @@ std::vector<std::int64_t> Argument::IntegerList(const IntegerRange& range, Repea
 }
 
 std::size_t Argument::Choice(std::span<const std::string_view> accepted) const {
-  const std::string& text = Text(Join(accepted));
+  const std::string& text = Text(analysis::ListOf(accepted));
   const auto found = std::find(accepted.begin(), accepted.end(), text);
   if (found == accepted.end()) {
     throw UsageError(name_, text, analysis::OneOf(text, accepted));

@@ -412,7 +412,7 @@ std::string ConfigurationKey::AcceptedText() const {
   if (const auto* range = std::get_if<NumberRange>(&accepted)) text = range->Text();
   if (const auto* range = std::get_if<IntegerRange>(&accepted)) text = range->Text();
   if (const auto* words = std::get_if<Choices>(&accepted)) {
-    text = fmt::format("{}", fmt::join(*words, ", "));
+    text = analysis::ListOf(*words);
   }
   if (IsText(*this)) text = "a text";
   if (std::holds_alternative<bool*>(value)) text = "true, false";

@@ -180,8 +180,7 @@ class NetworkReader {
     const toml::node* kind = table == nullptr ? &node : table->get("kind");
     const Choices kinds = analysis::NamesOf(hwmodel::LayerKinds());
     if (kind == nullptr) {
-      file_.Refuse(node, owner, "a layer without a kind",
-                   fmt::format("{}", fmt::join(kinds, ", ")));
+      file_.Refuse(node, owner, "a layer without a kind", analysis::ListOf(kinds));
     }
     const std::string kind_name = kind->value<std::string>().value_or(ShownText(*kind));
     const LayerTraits& traits = Checked(*kind, [&]() -> const LayerTraits& {

@@ -142,7 +142,7 @@ class Translator {
     const auto row = std::find_if(kRows.begin(), kRows.end(),
                                   [&](const Row& each) { return each.name == node.op; });
     if (row == kRows.end()) {
-      Refuse(node.op, fmt::format("{}", fmt::join(analysis::NamesOf(kRows), ", ")));
+      Refuse(node.op, analysis::ListOf(analysis::NamesOf(kRows)));
     }
     (this->*row->translate)();
   }

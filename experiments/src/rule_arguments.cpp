@@ -121,10 +121,6 @@ void RuleArguments::ReadCoefficients(RuleOptions& options) const {
   if (denominator_->given()) options.denominator = denominator_->NumberList(kSignedRange);
 }
 
-std::string RuleArguments::Names() const {
-  return fmt::format("{}", fmt::join(NamesOf(rules_), ", "));
-}
-
 const Rule& RuleArguments::Find(std::string_view name) const {
   std::string accepted = analysis::OneOf(name, NamesOf(rules_));
   for (const Rule& rule : analysis::AllRules()) {
@@ -139,7 +135,7 @@ const Rule& RuleArguments::Find(std::string_view name) const {
 RuleArguments::RuleArguments(CLI::App& command, Form form, Rules rules)
     : rules_(rules),
       rule_(command, "--rule", Placeholder(form, "R", "R[,R...]"),
-            fmt::format("Rule, required: {}", Names())),
+            "Rule, required: " + analysis::ListOf(NamesOf(rules))),
       horizon_(command, "--horizon", Placeholder(form, "T", "LIST"),
                "Prediction horizon in updates (default: the delay)"),
       horizon_scale_(command, "--horizon-scale", Placeholder(form, "F", "LIST"),
@@ -160,7 +156,7 @@ RuleArguments::RuleArguments(CLI::App& command, Form form, Rules rules)
 }
 
 RuleSpec RuleArguments::Single() const {
-  RuleSpec spec{Find(rule_.Text(Names())), {}};
+  RuleSpec spec{Find(rule_.Text(analysis::ListOf(NamesOf(rules_)))), {}};
   ForEachGiven([&](const RuleNumber& number) {
     number.set(spec.options, number.argument.Number(number.range));
   });
@@ -171,7 +167,7 @@ RuleSpec RuleArguments::Single() const {
 
 std::vector<RuleSpec> RuleArguments::All() const {
   std::vector<RuleSpec> specs;
-  for (const std::string_view name : SplitList(rule_.Text(Names()))) {
+  for (const std::string_view name : SplitList(rule_.Text(analysis::ListOf(NamesOf(rules_))))) {
     const Rule& rule = Find(name);
     const auto same = [&](const RuleSpec& spec) { return spec.rule.name == rule.name; };
     if (std::none_of(specs.begin(), specs.end(), same)) specs.push_back({rule, {}});

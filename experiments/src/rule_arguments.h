@@ -40,7 +40,6 @@ class RuleArguments {
   template <class Take>
   void ForEachGiven(Take take) const;
   void ReadCoefficients(analysis::RuleOptions& options) const;
-  std::string Names() const;
   const analysis::Rule& Find(std::string_view name) const;
 
   Rules rules_;

@@ -97,8 +97,8 @@ from those named, with the count of updates in it; all else begins anew.)",
     for (const training::Optimizer& optimizer : training::Optimizers()) {
       Entry& entry = entries.emplace_back(Entry{optimizer.name, optimizer.title, {}});
       entry.lines = {{"update", std::string(optimizer.equation)},
-                     {"state", fmt::format("{}", fmt::join(optimizer.arrays, ", "))},
-                     {"of tensors", fmt::format("{}", fmt::join(optimizer.tensor_arrays, ", "))}};
+                     {"state", analysis::ListOf(optimizer.arrays)},
+                     {"of tensors", analysis::ListOf(optimizer.tensor_arrays)}};
       Json hyperparameters = Json::array();
       for (const training::Hyperparameter& h : optimizer.hyperparameters) {
         hyperparameters.push_back({{"name", h.name}, {"default", h.initial}, {"help", h.help}});
