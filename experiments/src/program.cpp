@@ -1,7 +1,5 @@
 #include "program.h"
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
@@ -75,12 +73,6 @@ constexpr const char* kFooter =
     "  batchless COMMAND --help\n"
     "  batchless optimum --rule lwp-w+sc --delay 4 --condition 1000\n"
     "  batchless --version";
-
-int Fail(int exit_code, std::string_view line) {
-  const std::string text = fmt::format("batchless: {}\n", OneLine(line));
-  std::fputs(text.c_str(), stderr);
-  return exit_code;
-}
 
 // A library that needs memory where nothing may be thrown, as the destructor of a Json does, ends the
 // program: in one line, too.
@@ -184,7 +176,8 @@ int RunProgram(int argc, char** argv) {
     TextOutput::Standard().Discard();
     const Failure failure = DescribeFailure(std::current_exception());
     // Processes that end together have said why.
-    return failure.line.empty() ? failure.exit_code : Fail(failure.exit_code, failure.line);
+    if (!failure.line.empty()) Say(failure.line);
+    return failure.exit_code;
   }
 }
 

@@ -15,14 +15,11 @@
 #include "usage_error.h"
 
 namespace batchless {
-namespace {
 
-void Say(const std::string& line) {
-  std::fputs(fmt::format("batchless: {}\n", line).c_str(), stderr);
+void Say(std::string_view line) {
+  std::fputs(fmt::format("batchless: {}\n", OneLine(line)).c_str(), stderr);
   std::fflush(stderr);
 }
-
-}  // namespace
 
 Failure DescribeFailure(const std::exception_ptr& failure) {
   try {
@@ -59,7 +56,7 @@ void AgreeOnFailure(training::ProcessGroup& group, const std::exception_ptr& own
   // The launcher interrupts all that are left when one process has ended: none ends before the
   // others keep silent about that, and the first has spoken.
   InterruptSilently(first.exit_code);
-  if (group.rank() == 0) Say(OneLine(first.line));
+  if (group.rank() == 0) Say(first.line);
   for (int p = 0; p < group.size(); ++p) training::BroadcastNumber(group, p, first.exit_code);
   throw AgreedFailure(first.exit_code);
 }
@@ -78,7 +75,7 @@ void RequireAlike(training::ProcessGroup* group, const std::vector<Setting>& set
 
 void AbortAll(training::ProcessGroup& group, const std::exception_ptr& failure) {
   const Failure own = DescribeFailure(failure);
-  Say(fmt::format("process {} of {}: {}", group.rank(), group.size(), OneLine(own.line)));
+  Say(fmt::format("process {} of {}: {}", group.rank(), group.size(), own.line));
   group.Abort(own.exit_code);
   std::abort();  // compilers do not see that calls of virtual functions never return
 }

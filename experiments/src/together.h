@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,9 @@ struct Failure {
   int exit_code = 0;
   std::string line;
 };
+
+// "batchless: LINE" on standard error.
+void Say(std::string_view line);
 
 // How the program ends with what is being thrown.
 Failure DescribeFailure(const std::exception_ptr& failure);
