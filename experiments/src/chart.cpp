@@ -67,7 +67,6 @@ class Drawing {
         if (!IsPoint(curve.x[i], curve.y[i])) continue;
         x_.Add(curve.x[i]);
         y_.Add(curve.y[i]);
-        has_points_ = true;
       }
     }
   }
@@ -81,7 +80,7 @@ class Drawing {
           kWidth, kHeight + legend, Escaped(text_.title));
     Print("<text x=\"{}\" y=\"18\" font-size=\"14\" font-weight=\"bold\">{}</text>\n", kLeft,
           Escaped(text_.title));
-    if (has_points_) {
+    if (x_.low <= x_.high) {
       x_.Widen();
       y_.Widen();
       Axes();
@@ -139,6 +138,7 @@ class Drawing {
   void Line(std::size_t k) {
     const Curve& curve = curves_[k];
     std::string path;
+    std::string marks;
     std::size_t points = 0;
     bool is_down = false;
     for (std::size_t i = 0; i < curve.x.size(); ++i) {
@@ -147,19 +147,15 @@ class Drawing {
         continue;
       }
       path += fmt::format("{}{:.1f} {:.1f}", is_down ? 'L' : 'M', X(curve.x[i]), Y(curve.y[i]));
+      marks += fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="2.4" fill="{}"/>)", X(curve.x[i]),
+                           Y(curve.y[i]), CurveColour(k));
       is_down = true;
       ++points;
     }
     if (points == 0) return;
     // Few points are marked: a line alone would not show where they are, or that there is one.
     constexpr std::size_t kMarked = 40;
-    if (points <= kMarked) {
-      for (std::size_t i = 0; i < curve.x.size(); ++i) {
-        if (!IsPoint(curve.x[i], curve.y[i])) continue;
-        Print(R"(<circle cx="{:.1f}" cy="{:.1f}" r="2.4" fill="{}"/>)", X(curve.x[i]),
-              Y(curve.y[i]), CurveColour(k));
-      }
-    }
+    if (points <= kMarked) svg_ += marks;
     Print("<path d=\"{}\" {}/>\n", path, Stroke(k));
   }
 
@@ -175,7 +171,6 @@ class Drawing {
   std::span<const Curve> curves_;
   Range x_;
   Range y_;
-  bool has_points_ = false;
   std::string svg_;
 };
 
