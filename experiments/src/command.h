@@ -18,8 +18,8 @@
 
 namespace batchless {
 
-// One command of the program. A new one is a class in a file of its own under commands/, whose maker is
-// declared in commands/commands.h and listed in program.cpp.
+// One command of the program. A new one is a class in a file of its own under commands/, with its maker, and
+// listed in commands/commands.h.
 class Command {
  public:
   // `description` is one line for the list of commands; `explanation` goes below the options in the

@@ -25,45 +25,10 @@
 namespace batchless {
 namespace {
 
-// In the order in which the help lists them.
-constexpr auto kCommands = std::to_array<const CommandMaker*>({
-    &kRulesCommand,  // one a line
-    &kStabilityCommand,
-    &kSweepCommand,
-    &kOptimumCommand,
-    &kLimitCommand,
-    &kDesignCommand,
-    &kBoundaryCommand,
-    &kMarginCommand,
-    &kWorstCaseCommand,
-    &kNoiseCommand,
-    &kFrontierCommand,
-    &kFrequencyCommand,
-    &kInconsistencyCommand,
-    &kContinuousCommand,
-    &kCriticalDelayCommand,
-    &kRootsCommand,
-    &kSimulateCommand,
-    &kPipelineStabilityCommand,
-    &kAdviseCommand,
-    &kScheduleCommand,
-    &kNetworkCommand,
-    &kCostsCommand,
-    &kThroughputCommand,
-    &kPlanCommand,
-    &kLayoutCommand,
-    &kMemoryCommand,
-    &kStragglersCommand,
-    &kCalibrateCommand,
-    &kValidateCommand,
-    &kTrainCommand,
-    &kGenerateCommand,
-    &kCompareCommand,
-    &kReportCommand,
-    &kOptimizersCommand,
-    &kDataCommand,
-    &kVersionCommand,
-});
+#define BATCHLESS_ADDRESS(name) &k##name##Command,
+constexpr auto kCommands =
+    std::to_array<const CommandMaker*>({BATCHLESS_COMMANDS(BATCHLESS_ADDRESS)});
+#undef BATCHLESS_ADDRESS
 
 constexpr const char* kFooter =
     "Exit codes: 0 done, 1 failed while running, 2 bad arguments or input, 130 interrupted\n"

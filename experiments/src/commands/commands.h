@@ -5,41 +5,47 @@
 
 namespace batchless {
 
-extern const CommandMaker kRulesCommand;
-extern const CommandMaker kStabilityCommand;
-extern const CommandMaker kSweepCommand;
-extern const CommandMaker kOptimumCommand;
-extern const CommandMaker kLimitCommand;
-extern const CommandMaker kDesignCommand;
-extern const CommandMaker kBoundaryCommand;
-extern const CommandMaker kMarginCommand;
-extern const CommandMaker kWorstCaseCommand;
-extern const CommandMaker kNoiseCommand;
-extern const CommandMaker kFrontierCommand;
-extern const CommandMaker kFrequencyCommand;
-extern const CommandMaker kInconsistencyCommand;
-extern const CommandMaker kContinuousCommand;
-extern const CommandMaker kCriticalDelayCommand;
-extern const CommandMaker kPipelineStabilityCommand;
-extern const CommandMaker kSimulateCommand;
-extern const CommandMaker kRootsCommand;
-extern const CommandMaker kAdviseCommand;
-extern const CommandMaker kScheduleCommand;
-extern const CommandMaker kNetworkCommand;
-extern const CommandMaker kCostsCommand;
-extern const CommandMaker kThroughputCommand;
-extern const CommandMaker kPlanCommand;
-extern const CommandMaker kLayoutCommand;
-extern const CommandMaker kMemoryCommand;
-extern const CommandMaker kStragglersCommand;
-extern const CommandMaker kCalibrateCommand;
-extern const CommandMaker kValidateCommand;
-extern const CommandMaker kTrainCommand;
-extern const CommandMaker kGenerateCommand;
-extern const CommandMaker kCompareCommand;
-extern const CommandMaker kReportCommand;
-extern const CommandMaker kOptimizersCommand;
-extern const CommandMaker kDataCommand;
-extern const CommandMaker kVersionCommand;
+// In the order in which the help lists them: DO(NAME) of each, whose maker is kNAMECommand.
+#define BATCHLESS_COMMANDS(DO) \
+  DO(Rules)                    \
+  DO(Stability)                \
+  DO(Sweep)                    \
+  DO(Optimum)                  \
+  DO(Limit)                    \
+  DO(Design)                   \
+  DO(Boundary)                 \
+  DO(Margin)                   \
+  DO(WorstCase)                \
+  DO(Noise)                    \
+  DO(Frontier)                 \
+  DO(Frequency)                \
+  DO(Inconsistency)            \
+  DO(Continuous)               \
+  DO(CriticalDelay)            \
+  DO(Roots)                    \
+  DO(Simulate)                 \
+  DO(PipelineStability)        \
+  DO(Advise)                   \
+  DO(Schedule)                 \
+  DO(Network)                  \
+  DO(Costs)                    \
+  DO(Throughput)               \
+  DO(Plan)                     \
+  DO(Layout)                   \
+  DO(Memory)                   \
+  DO(Stragglers)               \
+  DO(Calibrate)                \
+  DO(Validate)                 \
+  DO(Train)                    \
+  DO(Generate)                 \
+  DO(Compare)                  \
+  DO(Report)                   \
+  DO(Optimizers)               \
+  DO(Data)                     \
+  DO(Version)
+
+#define BATCHLESS_DECLARE(name) extern const CommandMaker k##name##Command;
+BATCHLESS_COMMANDS(BATCHLESS_DECLARE)
+#undef BATCHLESS_DECLARE
 
 }  // namespace batchless
