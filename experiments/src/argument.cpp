@@ -30,12 +30,6 @@ std::string AcceptedNames(std::string_view word, const std::vector<std::string>&
   return analysis::OneOf(word, std::vector<std::string_view>(names.begin(), names.end()));
 }
 
-// The command that was named, or the program itself.
-const CLI::App& ParsedCommand(const CLI::App& root) {
-  const std::vector<CLI::App*> parsed = root.get_subcommands();
-  return parsed.empty() ? root : *parsed.front();
-}
-
 // The name before the '=' of --name=value.
 std::string_view NameOf(std::string_view word) { return word.substr(0, word.find('=')); }
 
@@ -125,7 +119,8 @@ RepeatedArgument::RepeatedArgument(CLI::App& command, const std::string& name,
 
 std::string DescribeParseError(const CLI::App& root, const CLI::ParseError& error, int argc,
                                const char* const* argv) {
-  const CLI::App& command = ParsedCommand(root);
+  const std::vector<CLI::App*> parsed = root.get_subcommands();
+  const CLI::App& command = parsed.empty() ? root : *parsed.front();
   const auto line = [](std::string_view name, std::string_view got, std::string_view accepted) {
     return std::string(UsageError(name, got, accepted).what());
   };

@@ -359,11 +359,6 @@ std::string ValueText(const ConfigurationKey& key) {
   return std::visit([](const auto* value) { return TomlText(*value); }, key.value);
 }
 
-std::string ShownValue(const ConfigurationKey& key) {
-  const std::string text = ValueText(key);
-  return text.empty() ? "nothing" : text;
-}
-
 // A key of the run, or of one phase, and what it says.
 struct KeyEntry {
   std::string key;
@@ -377,8 +372,9 @@ std::vector<KeyEntry> EntriesOf(Configuration configuration) {
   std::vector<KeyEntry> entries;
   const auto add = [&](const std::string& place, Configuration& settings) {
     for (const ConfigurationKey& key : KeysOf(settings)) {
-      entries.push_back({place + key.FullName(), ShownValue(key), key.changes_results,
-                         !IsText(key) && key.FullName() != "schedule.pin"});
+      const std::string value = ValueText(key);
+      entries.push_back({place + key.FullName(), value.empty() ? "nothing" : value,
+                         key.changes_results, !IsText(key) && key.FullName() != "schedule.pin"});
     }
   };
   add("", configuration);

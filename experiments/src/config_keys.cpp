@@ -1,6 +1,7 @@
 // The table of keys.
 #include <algorithm>
 #include <iterator>
+#include <span>
 #include <variant>
 
 #include "batchless/analysis/argument.h"
@@ -23,11 +24,6 @@ constexpr NumberRange kScales{0, analysis::kMaxScale};
 constexpr NumberRange kCoefficients{-analysis::kMaxCoefficient, analysis::kMaxCoefficient};
 constexpr NumberRange kDelays{0, analysis::kMaxCoefficient};
 constexpr std::monostate kAny{};  // any text; true and false of a flag
-
-Choices NetworkChoices() {
-  const auto names = hwmodel::NetworkNames();
-  return {names.begin(), names.end()};
-}
 
 Choices RuleChoices() {
   Choices choices;
@@ -58,8 +54,10 @@ std::vector<ConfigurationKey> HyperparameterKeys(Configuration& c) {
 std::vector<ConfigurationKey> KeysOf(Configuration& c) {
   // changes_results of the keys that do not; of a file the content counts, whose digest a run keeps.
   constexpr bool kAnyResult = false;
+  const std::span<const std::string_view> networks = hwmodel::NetworkNames();
   std::vector<ConfigurationKey> keys{
-      {"network", "name", &c.network.name, NetworkChoices(), "which network; resnet20"},
+      {"network", "name", &c.network.name, Choices(networks.begin(), networks.end()),
+       "which network; resnet20"},
       {"network", "file", &c.network.file, kAny,
        "in place of a name: a network of your own, PATH.toml or PATH.onnx (batchless network "
        "--help)",

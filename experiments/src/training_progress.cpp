@@ -56,17 +56,12 @@ void TrainingProgress::Update(std::int64_t samples, double loss) {
   bar_.Update(static_cast<std::size_t>(samples), notes);
 }
 
-bool TrainingProgress::IsTimeForLine() {
-  const auto now = Clock::now();
-  if (now - last_line_ < kLineInterval) return false;
-  last_line_ = now;
-  return true;
-}
-
 void TrainingProgress::Row(const MetricsRow& row) {
   const auto& [train_loss, train_accuracy, validation_loss, validation_accuracy] = row.measured;
   if (validation_accuracy) validation_accuracy_ = validation_accuracy;
-  if (bar_.is_on_terminal() || !IsTimeForLine()) return;
+  const auto now = Clock::now();
+  if (bar_.is_on_terminal() || now - last_line_ < kLineInterval) return;
+  last_line_ = now;
   std::string line =
       fmt::format("{} / {} samples, epoch {:.2f}", row.samples, total_samples_, row.epoch);
   if (train_loss) {

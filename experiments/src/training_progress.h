@@ -24,7 +24,6 @@ class TrainingProgress {
   using Clock = std::chrono::steady_clock;
 
   double SamplesPerSecond(std::int64_t samples) const;
-  bool IsTimeForLine();
 
   std::int64_t first_sample_;
   std::int64_t total_samples_;

@@ -104,7 +104,12 @@ TrainingRun::TrainingRun(const TrainingRunOptions& options)
       shows_progress_(options.shows_progress) {
   std::optional<Checkpoint> checkpoint;
   Together(processes_.get(), [&] { Prepare(options, checkpoint); });
-  RequireAlike(processes_.get(), SharedSettings());
+  std::vector<Setting> settings = SharedValues(configuration_);
+  for (const RunInput& input : InputsOf(configuration_, state_)) {
+    settings.emplace_back(
+        input.key, input.digest.empty() ? "nothing" : "content with SHA-256 " + input.digest);
+  }
+  RequireAlike(processes_.get(), settings);
   memory_before_bytes_ = ResidentMemoryBytes();
   ShareStages(total_samples_ - (checkpoint ? checkpoint->run.samples : 0));
   EnterPhaseAt(0);
@@ -240,15 +245,6 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
   if (!configuration_.network.file.empty()) {
     state_.network_digest = digest_of(NetworkText(phases_.front().network));
   }
-}
-
-std::vector<Setting> TrainingRun::SharedSettings() const {
-  std::vector<Setting> settings = SharedValues(configuration_);
-  for (const RunInput& input : InputsOf(configuration_, state_)) {
-    settings.emplace_back(
-        input.key, input.digest.empty() ? "nothing" : "content with SHA-256 " + input.digest);
-  }
-  return settings;
 }
 
 void TrainingRun::RefuseDifference(const Configuration& before, const std::string& where) const {

@@ -119,7 +119,6 @@ class TrainingRun {
   void ShareStages(std::int64_t samples_left);
   std::vector<double> MeasuredCosts(std::int64_t samples_left,
                                     const hwmodel::Machine* machine) const;
-  std::vector<Setting> SharedSettings() const;
   void RefuseDifference(const Configuration& before, const std::string& where) const;
   void RefuseOtherInputs(const RunState& before) const;
   void RefuseOtherLog(const RunState& before, const std::string& path) const;

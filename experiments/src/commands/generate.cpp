@@ -57,13 +57,13 @@ or others; where the run was as many epochs long, data as many as those are need
     for (std::int64_t i = 0; i < count; ++i) {
       tokens.push_back(Next(network, pass, tokens, temperature, random));
     }
-    const std::string text = TextOf(std::span(tokens).subspan(given), network.classes);
+    const auto drawn = std::span(tokens).subspan(given);
     if (json()) {
-      const std::vector<int> drawn(tokens.begin() + static_cast<std::ptrdiff_t>(given),
-                                   tokens.end());
       json().Put({{"network", network.name}, {"prompt", prompt}, {"tokens", drawn}});
+    } else if (network.classes == training::kTextVocabulary) {
+      PrintText("{}{}\n", prompt, std::string(drawn.begin(), drawn.end()));
     } else {
-      PrintText("{}{}{}\n", prompt, network.classes == training::kTextVocabulary ? "" : " ", text);
+      PrintText("{} {}\n", prompt, fmt::join(drawn, " "));
     }
   }
 
@@ -146,11 +146,6 @@ or others; where the run was as many epochs long, data as many as those are need
     }
     if (tokens.empty()) throw UsageError(prompt_.name(), prompt, "at least one token");
     return tokens;
-  }
-
-  static std::string TextOf(std::span<const int> tokens, int vocabulary) {
-    if (vocabulary != training::kTextVocabulary) return fmt::format("{}", fmt::join(tokens, " "));
-    return std::string(tokens.begin(), tokens.end());
   }
 
   // What comes behind the last tokens; no token sees those behind it, whatever they are.

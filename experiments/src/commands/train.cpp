@@ -70,11 +70,6 @@ Keys of CONFIG and their defaults (...: it depends on others):
   }
 
  private:
-  std::optional<std::string> Given(const Argument& argument) const {
-    if (!argument.given()) return std::nullopt;
-    return argument.Text("");
-  }
-
   // What is in the file of --init, which each of several processes reads.
   std::string InitialContent(bool is_one_of_several) const {
     if (!init_.given() || !is_one_of_several) return "nothing";
@@ -119,7 +114,7 @@ Keys of CONFIG and their defaults (...: it depends on others):
     options.processes = processes;
     options.configuration = configuration;
     options.resume = resume_.given();
-    options.trace = Given(trace_).value_or("");
+    if (trace_.given()) options.trace = trace_.Text("");
     std::string initial_content;
     Together(processes.get(), [&] { initial_content = InitialContent(processes != nullptr); });
     RequireAlike(processes.get(), {{"--init", initial_content},
@@ -130,7 +125,7 @@ Keys of CONFIG and their defaults (...: it depends on others):
     std::unique_ptr<OutputFile> weights;
     Together(processes.get(), [&] {
       options.out = out_.Text("a folder for the run's files");
-      options.init = Given(init_);
+      if (init_.given()) options.init = init_.Text("");
       if (leads && export_.given()) {
         weights =
             std::make_unique<OutputFile>("--export-weights", export_.Text(""), kWeightsExtensions);
