@@ -93,8 +93,7 @@ class Translator {
 
   [[noreturn]] void Refuse(std::string_view node, std::string_view got,
                            std::string_view accepted) const {
-    throw UsageError::FromLine(fmt::format("{}: node {}: got {}, accepted: {}", where_,
-                                           OneLine(node), OneLine(got), accepted));
+    throw UsageError(fmt::format("{}: node {}", where_, node), got, accepted);
   }
 
  private:
@@ -716,17 +715,14 @@ int ChannelsOf(const std::vector<Step>& steps, std::string value, int of_input) 
 Network NetworkOf(const std::string& where, const OnnxGraph& graph) {
   Translator translator(where, graph);
   const std::vector<Step> steps = translator.Steps();
-  const auto refuse = [&](std::string_view what, std::string_view got, std::string_view accepted) {
-    throw UsageError::FromLine(
-        fmt::format("{}: {}: got {}, accepted: {}", where, what, OneLine(got), accepted));
-  };
-  if (steps.empty()) refuse("graph", "no layers", "a network");
+  if (steps.empty()) throw UsageError(where + ": graph", "no layers", "a network");
   const Shape& shape = graph.input_shape;
   const bool is_sequence = translator.vocabulary() > 0;
   if (shape.size() != (is_sequence ? 1 : 3) ||
       std::any_of(shape.begin(), shape.end(), [](auto x) { return x < 1 || x > (1 << 20); })) {
-    refuse("input " + OneLine(graph.input), fmt::format("shape (N, {})", fmt::join(shape, ", ")),
-           "batch, channels, height and width, or with an embedding batch and tokens");
+    throw UsageError(fmt::format("{}: input {}", where, graph.input),
+                     fmt::format("shape (N, {})", fmt::join(shape, ", ")),
+                     "batch, channels, height and width, or with an embedding batch and tokens");
   }
   std::vector<int> edges(shape.begin(), shape.end());
   if (is_sequence) edges = {1, edges[0], 1};
@@ -736,7 +732,7 @@ Network NetworkOf(const std::string& where, const OnnxGraph& graph) {
       translator.Behind(graph.outputs.empty() ? std::string() : graph.outputs[0]);
   if (std::none_of(stages.begin(), stages.end(),
                    [&](const auto& own) { return own.back().output == output; })) {
-    refuse("output", output, "a value that a node makes");
+    throw UsageError(where + ": output", output, "a value that a node makes");
   }
   const int classes =
       is_sequence ? translator.vocabulary() : ChannelsOf(steps, output, input.channels);
