@@ -62,10 +62,6 @@ Json ReadJson(std::string_view argument, const std::string& path) {
   return object;
 }
 
-std::string ValueText(const toml::node& node) {
-  return node.value<std::string>().value_or(NodeText(node));
-}
-
 void Flatten(const std::string& prefix, const toml::table& table,
              std::vector<std::pair<std::string, std::string>>& settings) {
   // By the lines of the file, which the table does not keep.
@@ -84,7 +80,7 @@ void Flatten(const std::string& prefix, const toml::table& table,
         Flatten(name + "." + std::to_string(i + 1) + ".", *array->get_as<toml::table>(i), settings);
       }
     } else {
-      settings.emplace_back(name, ValueText(*node));
+      settings.emplace_back(name, node->value<std::string>().value_or(NodeText(*node)));
     }
   }
 }
