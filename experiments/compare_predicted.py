@@ -175,17 +175,10 @@ class Comparison:
 
 def row_of(network: str, workers: int, repeat: int, summary: dict, predicted: dict) -> dict:
     row = {"network": network, "workers": workers, "repeat": repeat}
-    row |= {
-        name: summary[name]
-        for name in COLUMNS
-        if name in summary and name not in row and name != "workers"
-    }
+    row |= {name: summary[name] for name in COLUMNS if name in summary and name not in row}
     row["predicted_samples_per_second"] = predicted["samples_per_second"]
     for w, (times, expected) in enumerate(zip(summary["workers"], predicted["workers"], strict=True)):
-        if (times["first_stage"], times["end_stage"]) != (
-            expected["first_stage"],
-            expected["end_stage"],
-        ):
+        if any(times[border] != expected[border] for border in ("first_stage", "end_stage")):
             raise RunError(f"{network}, {workers} workers: not shared as predicted")
         all_seconds = times["busy_seconds"] + times["waiting_seconds"]
         row[f"idle_{w}"] = times["waiting_seconds"] / all_seconds

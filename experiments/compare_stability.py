@@ -13,7 +13,7 @@ In order:
                that of guessing.
     curvature  the largest eigenvalue of the Hessian and its eigenvector's shares by stage, at the start,
                along runs at the reference rate 0.1, and where runs of the ladder end
-    stage      the largest eigenvalue of each stage's block, at some of these points
+    stage      the largest eigenvalue of each stage's block, at the start
 
 Of each curvature, three predictions of the largest stable rate:
 
@@ -64,8 +64,6 @@ LADDER_SAMPLES = 8000
 LADDER_SEEDS = {"SGDM": 1, "PB": 2, "PB+LWPv_D+SC_D": 2}
 MOST_RATE = 819.2
 ALONG = (1000, 4000, 16000)
-# Where blocks are measured: method and samples along its run; the start has no method.
-BY_STAGE = (("", 0),)
 GUESSING = math.log(10)
 ELSEWHERE = 1e-3
 CONFIGURATION = """\
@@ -134,6 +132,7 @@ class Comparison:
         if not self.start.exists():
             save(self.start, batchless.Trainer(self.config).weights)
         ends = {method: self.climb(method) for method in METHODS}
+        # The start has no method.
         points = [("", 0, BASE_RATE, self.start)]
         for samples in ALONG:
             for method in DELAYED:
@@ -142,9 +141,7 @@ class Comparison:
         points += [end for method in DELAYED for end in ends[method]]
         for point in points:
             self.measure(*point, by_stage=False)
-        for point in points:
-            if point[:2] in BY_STAGE:
-                self.measure(*point, by_stage=True)
+        self.measure(*points[0], by_stage=True)
 
     def climb(self, method: str) -> list[tuple]:
         """The ladder of a method; its points at the largest stable rate."""

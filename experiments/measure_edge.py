@@ -25,7 +25,7 @@ import multiprocessing
 import shutil
 import signal
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +55,6 @@ class Network:
     h: float  # of curvature.py
     # A run without delay and momentum, whose edge is twice the curvature at the start.
     updates: int
-    multiples: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -72,10 +71,11 @@ class Case:
 
 
 NETWORKS = {
-    "mlp": Network({"file": str(ROOT / "experiments/networks/smooth_mlp.toml")}, 2000, 1e-2, 300, (2, 4, 8)),
-    "resnet20": Network({"name": "resnet20"}, 128, 0.05, 200, (2, 4, 8)),
+    "mlp": Network({"file": str(ROOT / "experiments/networks/smooth_mlp.toml")}, 2000, 1e-2, 300),
+    "resnet20": Network({"name": "resnet20"}, 128, 0.05, 200),
 }
 DELAYS = (0, 1, 2, 4, 8)
+MULTIPLES = (2, 4, 8)
 # Compensated and predicting rules, at one delay and one edge.
 RULES = (("sgdm", 0.9), ("sc", 0.9), ("lwp-v+sc", 0.9), ("lwp-w+sc", 0.9))
 RULE_DELAY, RULE_MULTIPLE = 4, 4
@@ -90,7 +90,7 @@ COLUMNS = ("part", "network", "rule", "momentum", "delay", "multiple", "learning
 def cases(network: str) -> list[Case]:
     """The shortest first."""
     plain = [Case(network, "sgdm", 0.0, delay, multiple)
-             for delay in DELAYS for multiple in NETWORKS[network].multiples]  # fmt: skip
+             for delay in DELAYS for multiple in MULTIPLES]  # fmt: skip
     rules = [Case(network, rule, momentum, RULE_DELAY, RULE_MULTIPLE) for rule, momentum in RULES]
     return sorted(plain, key=lambda case: case.multiple / critical_rate(case)) + rules
 
@@ -136,8 +136,7 @@ def run(task: tuple[Case, dict, str, Path]) -> str:
         schedule={"kind": "uniform-delay", "delay": case.delay}, rule=case.rule,
         optimizer={"lr": rate, "momentum": case.momentum}, run={"samples": about.samples * updates},
     )  # fmt: skip
-    place = {"network": case.network, "rule": case.rule, "momentum": case.momentum, "delay": case.delay,
-             "multiple": case.multiple, "learning_rate": rate, "edge": edge}  # fmt: skip
+    place = asdict(case) | {"learning_rate": rate, "edge": edge}
     points = np.unique(np.linspace(0, updates - 1, POINTS).round().astype(int))
     rows, vector = [], start["vector"]
     weights = flat(trainer.weights)
