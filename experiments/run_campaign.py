@@ -55,6 +55,7 @@ PAUSE_SECONDS = 120
 
 
 def parser() -> Parser:
+    """Its options have `work`, what is to be done with them."""
     words = Parser(prog="run_campaign.py", description=__doc__.split("\n")[0])
     words.add_argument("--data", help="data.root, the folder with the data sets")
     words.add_argument("--out", default=OUT, help=f"folder for the runs; {OUT}")
@@ -64,13 +65,15 @@ def parser() -> Parser:
     words.add_argument("--priority", default="idle", help="idle, the lowest there is, or normal")
     words.add_argument("--tier", default="paper", help="quick or paper; paper where not given")
     words.add_argument("--studies", help="folder of the studies; experiments/studies")
+    words.set_defaults(work=execute)
     what = words.add_mutually_exclusive_group()
-    what.add_argument("--status", action="store_true", help="print what is under way")
-    what.add_argument("--pause", action="store_true", help="stop the runs until --resume")
-    what.add_argument("--resume", action="store_true", help="go on after --pause")
-    what.add_argument("--list", action="store_true", help="print every run and its state")
+    alone = {"action": "store_const", "dest": "work"}
+    what.add_argument("--status", const=show_status, help="print what is under way", **alone)
+    what.add_argument("--pause", const=pause, help="stop the runs until --resume", **alone)
+    what.add_argument("--resume", const=resume, help="go on after --pause", **alone)
+    what.add_argument("--list", const=show_list, help="print every run and its state", **alone)
     what.add_argument("--run", metavar="N", help="run the run of that number alone")
-    what.add_argument("--collect", action="store_true", help="write the results, run nothing")
+    what.add_argument("--collect", const=collect, help="write the results, run nothing", **alone)
     what.add_argument("--take", metavar="FOLDER", help="add the rows of other results, run nothing")
     return words
 
@@ -90,14 +93,16 @@ def books_of(options) -> list[Book]:
     return books
 
 
-def runner_of(options) -> Runner:
+def execute(options) -> None:
+    if options.tier == "paper":
+        existing_folder("--data", options.data or "")
     if options.priority not in PRIORITIES:
         raise UsageError(f"--priority: got '{options.priority}', accepted: {', '.join(PRIORITIES)}")
     books = books_of(options)
     jobs = positive("--jobs", options.jobs)
     program = trainer(options.program)
     networks = {run.settings["network.name"] for run in unique_runs(books)}
-    return Runner(
+    runner = Runner(
         books,
         output_folder("--out", options.out),
         Options(
@@ -109,18 +114,17 @@ def runner_of(options) -> Runner:
             flops_per_sample={name: flops_per_sample(program, name) for name in networks},
         ),
     )
+    runner.execute()
 
 
 def show_list(options) -> None:
     books, out = books_of(options), Path(options.out)
-    kept = {}
-    for book in books:
-        kept |= study_results.read_kept(book.study, book.results)
-    runs = unique_runs(books)
     finished = {}
+    for book in books:
+        finished |= study_results.read_kept(book.study, book.results)
+    runs = unique_runs(books)
     for run in runs:
-        done = kept.get(run.folder) or study_results.read_run(out / "runs" / run.folder, run)
-        if done:
+        if run.folder not in finished and (done := study_results.read_run(out / "runs" / run.folder, run)):
             finished[run.folder] = done
     choices, to_come = study_results.Choices(runs), {run.folder for run in runs} - finished.keys()
     for number, run in enumerate(runs, 1):
@@ -224,16 +228,7 @@ def resume(options) -> None:
 
 def work(arguments: list[str] | None) -> None:
     options = parser().parse_args(arguments)
-    for name, action in (
-        ("status", show_status), ("pause", pause), ("resume", resume), ("list", show_list),
-        ("collect", collect), ("take", take),
-    ):  # fmt: skip
-        if getattr(options, name):
-            action(options)
-            return
-    if options.tier == "paper":
-        existing_folder("--data", options.data or "")
-    runner_of(options).execute()
+    (take if options.take else options.work)(options)
 
 
 def main(arguments: list[str] | None = None) -> int:
