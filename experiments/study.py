@@ -46,6 +46,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent / "studies"
 PROTOCOLS = Path(__file__).parent / "protocols"
 TIERS = ("quick", "paper")
+ROW_DEFAULTS = {"set": {}, "each": {}, "unset": [], "from": None, "like": None, "seeds": 1, "best": ""}
 
 # Key of the settings that holds a run's phases, a list of flat tables; the others are section.key.
 PHASES = "phase"
@@ -354,28 +355,26 @@ def _expand(entry: object) -> list[dict]:
         row = row | {"name": "like"}
     if not isinstance(row.get("name"), str) or not slug(row["name"]):
         raise StudyError("row: 'name' is missing, accepted: a text with a letter or digit in it")
-    _known(f"row '{row['name']}'", row, ("name", "set", "each", "phase", "unset", "from", "like", "seeds", "best"))
+    where = f"row '{row['name']}'"
+    _known(where, row, ("name", "set", "each", "phase", "unset", "from", "like", "seeds", "best"))
     if "from" in row and row.keys() & {"each", "phase", "unset"}:
-        raise StudyError(
-            f"row '{row['name']}': got 'from' beside 'each', 'phase' or 'unset', accepted: one"
-        )
-    unset = row.get("unset", [])
+        raise StudyError(f"{where}: got 'from' beside 'each', 'phase' or 'unset', accepted: one")
+    row = ROW_DEFAULTS | row
+    unset = row["unset"]
     if not isinstance(unset, list) or not all(isinstance(key, str) for key in unset):
-        raise StudyError(f"row '{row['name']}': unset: got '{unset}', accepted: [\"section.key\"]")
-    own = flatten(f"row '{row['name']}': set", row.get("set", {}))
+        raise StudyError(f"{where}: unset: got '{unset}', accepted: [\"section.key\"]")
+    own = flatten(f"{where}: set", row["set"])
     if "phase" in row:
-        own[PHASES] = _phases(f"row '{row['name']}': phase", row["phase"])
-    each = _table(f"row '{row['name']}': each", row.get("each", {}))
+        own[PHASES] = _phases(f"{where}: phase", row["phase"])
+    each = _table(f"{where}: each", row["each"])
     for key, values in each.items():
         if not isinstance(values, list) or not values or key.count(".") != 1:
-            raise StudyError(
-                f"row '{row['name']}': each: got '{key}', accepted: \"section.key\" = [values]"
-            )
-    best = row.get("best", "")
+            raise StudyError(f"{where}: each: got '{key}', accepted: \"section.key\" = [values]")
+    best = row["best"]
     if best != "" and (not isinstance(best, str) or best not in each):
-        raise StudyError(f"row '{row['name']}': best: got '{best}', accepted: a key of 'each'")
+        raise StudyError(f"{where}: best: got '{best}', accepted: a key of 'each'")
     if "run.seed" in own | each:
-        raise StudyError(f"row '{row['name']}': got run.seed, accepted: a number of seeds")
+        raise StudyError(f"{where}: got run.seed, accepted: a number of seeds")
     expanded = []
     for values in itertools.product(*each.values()):
         chosen = dict(zip(each, values))
@@ -383,9 +382,8 @@ def _expand(entry: object) -> list[dict]:
         for key, value in chosen.items():
             name = name.replace(f"{{{key}}}", value if isinstance(value, str) else json.dumps(value))
         shared = {key: value for key, value in chosen.items() if key != best}
-        rest = {"unset": unset, "from": row.get("from"), "like": row.get("like"), "seeds": row.get("seeds", 1)}
-        rest["choice"] = f"{row['name']} {json.dumps(shared)}" if best else ""
-        expanded.append({"name": name, "set": own | chosen} | rest)
+        choice = f"{row['name']} {json.dumps(shared)}" if best else ""
+        expanded.append(row | {"name": name, "set": own | chosen, "choice": choice})
     return expanded
 
 
