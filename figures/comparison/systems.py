@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,19 +31,9 @@ class System:
     stable_rate: float | None  # on a quadratic, in units of undelayed SGDM's
 
 
-def _text(runs: Table, column: str, default: str) -> str:
-    found = str(runs[column][0]) if column in runs.columns else ""
-    return default if found in ("", "nan") else found
-
-
 def _entries(manifest: dict, table: Table) -> dict[tuple[str, int], dict]:
     runs = study.about(manifest, table).get("runs", [])
     return {(entry["row"], entry["seed"]): entry for entry in runs}
-
-
-def _phases(runs: Table) -> list[dict]:
-    text = _text(runs, "phase", "")
-    return json.loads(text) if text else []
 
 
 def _predicted(data: Data, network: str, kind: str, batch: int, column: str) -> float | None:
@@ -53,18 +42,14 @@ def _predicted(data: Data, network: str, kind: str, batch: int, column: str) -> 
     return data.table(name).one(column) if data.has(name) else None
 
 
-def _has_parts(runs: Table) -> bool:
-    """Whether the pipeline is one over groups of stages, of which no prediction was asked for."""
-    return bool(json.loads(_text(runs, "schedule.placement", "[]")))
-
-
 def _predicted_speed(data: Data, runs: Table) -> float | None:
-    if _has_parts(runs):
+    # Of a pipeline over groups of stages no prediction was asked for.
+    if study.placement(runs):
         return None
     network, batch = str(runs["network"][0]), int(runs["batch"][0])
-    phases = _phases(runs)
+    phases = study.phases(runs)
     if not phases:
-        return _predicted(data, network, _text(runs, "schedule.kind", ""), batch, "samples_per_second")
+        return _predicted(data, network, study.cell(runs, "schedule.kind"), batch, "samples_per_second")
     # A first phase up to `until`, and one for the rest.
     first, rest = (
         _predicted(data, network, phase["schedule.kind"], batch, "samples_per_second") for phase in phases
@@ -73,11 +58,11 @@ def _predicted_speed(data: Data, runs: Table) -> float | None:
 
 
 def _stable_rate(data: Data, runs: Table) -> float | None:
-    kind, batch = _text(runs, "schedule.kind", ""), int(runs["batch"][0])
-    rule = RULES.get(_text(runs, "rule.name", "sgdm"))
+    kind, batch = study.cell(runs, "schedule.kind"), int(runs["batch"][0])
+    rule = RULES.get(study.cell(runs, "rule.name", "sgdm"))
     delay = _predicted(data, str(runs["network"][0]), kind, batch, "largest_delay")
-    is_linear = _text(runs, "optimizer.kind", "sgdm") == "sgdm" and rule is not None
-    if not is_linear or _has_parts(runs) or _phases(runs) or delay is None or batch not in MOMENTA:
+    is_linear = study.cell(runs, "optimizer.kind", "sgdm") == "sgdm" and rule is not None
+    if not is_linear or study.placement(runs) or study.phases(runs) or delay is None or batch not in MOMENTA:
         return None
     momentum = MOMENTA[batch]
     undelayed = data.table("sgdm.csv").one("critical_rate", delay=0, momentum=momentum)

@@ -14,7 +14,6 @@ costs`, have the weights of each stage.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,20 +77,6 @@ def stale_percent(costs: Table, placement: tuple[int, ...]) -> float:
     return 100 * float(weights[before].sum() / weights.sum())
 
 
-def _placement(runs: Table) -> tuple[tuple[int, ...], bool]:
-    """Registers of a row, and whether its training is hybrid."""
-
-    def cell(column: str) -> str:
-        return str(runs[column][0]) if column in runs.columns else ""
-
-    # A column without any entry is one of numbers that do not exist.
-    phases = cell("phase")
-    if phases not in ("", "nan"):
-        return tuple(json.loads(phases)[0]["schedule.placement"]), True
-    placement = cell("schedule.placement")
-    return tuple(json.loads(placement)) if placement.startswith("[") else (), False
-
-
 def rows(data: Data, table: Table) -> list[Row]:
     every = study.rows(table)
     plain = {
@@ -102,7 +87,8 @@ def rows(data: Data, table: Table) -> list[Row]:
     found = []
     for name, runs in every.items():
         network = str(runs["network"][0])
-        placement, hybrid = _placement(runs)
+        phases = study.phases(runs)
+        placement = tuple(phases[0]["schedule.placement"] if phases else study.placement(runs))
         of_seed = dict(zip(runs["seed"], study.accuracies(runs)))
         base = plain.get(network, {})
         label = study.NETWORKS[network]
@@ -111,7 +97,7 @@ def rows(data: Data, table: Table) -> list[Row]:
                 network=network,
                 name=name if name.startswith(label) else f"{label}, {name}",
                 placement=placement,
-                hybrid=hybrid,
+                hybrid=bool(phases),
                 synthetic=study.is_synthetic(runs),
                 stale_percent=stale_percent(data.table(f"{network}.csv"), placement),
                 accuracies=np.array(list(of_seed.values())),

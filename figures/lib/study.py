@@ -7,6 +7,7 @@ unfinished. What was trained on the built-in synthetic set is called so wherever
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -63,6 +64,21 @@ def losses(table: Table) -> np.ndarray:
     found = np.array(table["validation_loss"], dtype=float)
     guessing = [guessing_loss(str(data)) for data in table["data"]]
     return np.where(diverged(table), guessing, found)
+
+
+def cell(runs: Table, column: str, absent: str = "") -> str:
+    """What the runs of a row have in common; a column without any entry is one of numbers that do not exist."""
+    found = str(runs[column][0]) if column in runs.columns else ""
+    return absent if found in ("", "nan") else found
+
+
+def phases(runs: Table) -> list[dict]:
+    return json.loads(cell(runs, "phase", "[]"))
+
+
+def placement(runs: Table) -> list[int]:
+    """Stages before each register of a pipeline over groups of stages; none of any other."""
+    return json.loads(cell(runs, "schedule.placement", "[]"))
 
 
 def diverged(table: Table) -> np.ndarray:
