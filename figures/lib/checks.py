@@ -275,15 +275,16 @@ def predictions(claim: dict, read: Reader) -> Outcome:
     """Every run's `prediction` is within `tolerance` (relative) of its `measurement`. With `by`,
     columns that tell cases apart: in every case the median over its runs is. With `mean_tolerance`
     their mean distance is within that, too."""
+
+    def error(table: Table) -> np.ndarray:
+        return table[claim["prediction"]] / table[claim["measurement"]] - 1
+
     table = rows(claim["runs"], read)
-    off = table[claim["prediction"]] / table[claim["measurement"]] - 1
+    off = error(table)
     near = int(np.count_nonzero(np.abs(off) <= claim["tolerance"]))
     counted, words = off, f"{near} of {len(off)} runs; off by {spread_percent(off)}"
     if "by" in claim:
-        cases = list(zip(*(table[key] for key in claim["by"]), strict=True))
-        counted = np.array(
-            [np.median(off[[each == case for each in cases]]) for case in dict.fromkeys(cases)]
-        )
+        counted = np.array([np.median(error(own)) for own in table.by(*claim["by"]).values()])
         words = f"medians of {len(counted)} cases off by {spread_percent(counted)}; {words}"
     passed, limit = np.all(np.abs(counted) <= claim["tolerance"]), within(claim["tolerance"])
     if "mean_tolerance" in claim:

@@ -98,10 +98,8 @@ class EdgeRun:
 
 def runs_along_the_edge(table: Table, network: str) -> list[EdgeRun]:
     points = table.where(part="run", network=network)
-    keys = list(zip(*(points[key] for key in ("rule", "momentum", "delay", "multiple")), strict=True))
     runs = []
-    for key in dict.fromkeys(keys):
-        own = points.keep(np.array([other == key for other in keys]))
+    for key, own in points.by("rule", "momentum", "delay", "multiple").items():
         order = np.argsort(own["updates"])
         ratio = own["eigenvalue"] / own["edge"]
         runs.append(EdgeRun(*key, own["updates"][order], ratio[order]))

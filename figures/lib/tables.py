@@ -69,6 +69,11 @@ class Table:
     def keep(self, rows: np.ndarray) -> Table:
         return Table({name: column[rows] for name, column in self.columns.items()}, self.source)
 
+    def by(self, *names: str) -> dict[tuple, Table]:
+        """The rows of each combination of values in these columns."""
+        keys = list(zip(*(self[name] for name in names), strict=True))
+        return {key: self.keep(np.array([other == key for other in keys])) for key in dict.fromkeys(keys)}
+
     def one(self, column: str, **values) -> float:
         """The entry of the single row with these values."""
         rows = self.where(**values)

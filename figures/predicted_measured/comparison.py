@@ -52,11 +52,7 @@ class Case:
 
 
 def cases(table) -> list[Case]:
-    found = dict.fromkeys(
-        (str(network), int(workers))
-        for network, workers in zip(table["network"], table["workers"], strict=True)
-    )
-    return [case(table.where(network=n, workers=w), n, w) for n, w in found]
+    return [case(own, str(n), int(w)) for (n, w), own in table.by("network", "workers").items()]
 
 
 def case(rows, network: str, workers: int) -> Case:
