@@ -28,6 +28,7 @@ Verdicts are computed when the report is written:
 
 from __future__ import annotations
 
+import itertools
 import tomllib
 from collections import Counter
 from dataclasses import asdict, dataclass
@@ -233,17 +234,12 @@ def evaluate(claims: list[dict], read: Reader) -> list[Result]:
 def count(results: list[Result]) -> dict[str, dict[str, dict[str, int]]]:
     """How many of each verdict, by provenance and then by verification, where there are any."""
     found = Counter((result.provenance, result.verification, result.verdict) for result in results)
-    counts = {
-        origin: {
-            kind: {verdict: found[origin, kind, verdict] for verdict in VERDICTS}
-            for kind in VERIFICATIONS
-        }
-        for origin in PROVENANCES
-    }
-    return {
-        origin: {kind: found for kind, found in kinds.items() if any(found.values())}
-        for origin, kinds in counts.items()
-    }
+    counts: dict[str, dict[str, dict[str, int]]] = {origin: {} for origin in PROVENANCES}
+    for origin, kind in itertools.product(PROVENANCES, VERIFICATIONS):
+        own = {verdict: found[origin, kind, verdict] for verdict in VERDICTS}
+        if any(own.values()):
+            counts[origin][kind] = own
+    return counts
 
 
 def as_json(results: list[Result]) -> dict:

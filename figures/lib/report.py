@@ -123,7 +123,6 @@ def render(
     environment.filters |= {"size": size, "mathematics": mathematics}
     return environment.get_template("report.html.j2").render(
         figures=figures,
-        numbers={figure["name"]: figure["number"] for figure in figures},
         claims=results,
         counts=claim_table.count(results),
         kinds=claim_table.KINDS,
@@ -169,12 +168,9 @@ def main() -> int:
         for number, spec in enumerate(specs.drawn(), 1):
             manifest = json.loads((spec.data / "manifest.json").read_text(encoding="utf-8"))
             figures.append(
-                {
+                vars(spec)
+                | {
                     "number": number,
-                    "name": spec.name,
-                    "title": spec.title,
-                    "caption": spec.caption,
-                    "alt": spec.alt,
                     "manifest": manifest,
                     "tables": tables(spec, manifest),
                     "picture": picture(specs.OUTPUT / f"{spec.name}.png"),

@@ -26,12 +26,10 @@ class Queue:
     def __init__(self, flops_per_sample: Callable[[str], float], results: Path = RESULTS):
         self.studies = {study.name: study for study in studies.queue("paper")}
         finished: dict[str, study_results.Finished] = {}
-        self.first: dict[str, studies.Study] = {}  # that has a run, by the run's folder
         runs: dict[str, studies.Run] = {}
         for study in self.studies.values():
             finished |= study_results.read_kept(study, results / study.name)
             for run in study.runs:
-                self.first.setdefault(run.folder, study)
                 runs.setdefault(run.folder, run)
         networks = {run.settings["network.name"] for run in runs.values()}
         self.flops = {network: flops_per_sample(network) for network in networks}
@@ -75,9 +73,9 @@ class Queue:
 
     def table(self) -> ReportTable | None:
         """A line for each study with runs to come; a run that several studies have is the first one's."""
-        lines = []
+        lines, left = [], dict(self.to_come)
         for study in self.studies.values():
-            own = [run for folder, run in self.to_come.items() if self.first[folder] is study]
+            own = [left.pop(run.folder) for run in study.runs if run.folder in left]
             planned = len({run.folder for run in study.runs})
             if own:
                 lines.append((study.title, f"{len(own)}", f"{planned}", _rounded(self.hours(own))))
