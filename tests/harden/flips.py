@@ -27,11 +27,14 @@ def arrays_of(content: bytes) -> dict | None:
         return None
 
 
-def flip_file(row, place, path: Path, words, numbers, deadline, expected) -> None:
-    """The command on the file with one flip after the other; `expected` is what it tells otherwise."""
+def flip_file(about, place, path: Path, words, numbers, seconds, expected, begin=lambda: None) -> common.Row:
+    """The command on the file with one flip after the other, each after `begin`; `expected` says whether it made
+    what it makes otherwise."""
+    row, deadline = common.Row(f"flips: {about}"), common.Deadline(seconds)
     content = path.read_bytes()
     while not deadline.passed():
         changed = flipped(content, numbers)
+        begin()
         path.write_bytes(changed)
         done = place.run(*words)
         problem = common.refusal_problem(done)
@@ -40,6 +43,7 @@ def flip_file(row, place, path: Path, words, numbers, deadline, expected) -> Non
         where = next(i for i, byte in enumerate(content) if byte != changed[i])
         row.count(f"{path.name} at byte {where}: {problem}" if problem else "", done.code == 0)
     path.write_bytes(content)
+    return row
 
 
 def run(program: Path, faults: Path, scratch: Path, seconds: float) -> list[common.Row]:
@@ -52,20 +56,17 @@ def run(program: Path, faults: Path, scratch: Path, seconds: float) -> list[comm
     place.half_done(faults, "begun")
     place.must(*place.train("whole"))
     whole = place.result("whole")
+
+    def begin() -> None:
+        place.clear("run")
+        shutil.copytree(place.folder / "begun", place.folder / "run")
+
     for name in ("checkpoint", "metrics.csv", "samples.csv"):
-        row = common.Row(f"flips: {name} of a run that goes on")
-        rows.append(row)
-        deadline = common.Deadline(seconds / parts / 2)
-        content = (place.folder / "begun" / name).read_bytes()
-        while not deadline.passed():
-            place.clear("run")
-            shutil.copytree(place.folder / "begun", place.folder / "run")
-            (place.folder / "run" / name).write_bytes(flipped(content, numbers))
-            done = place.run(*place.train("run"))
-            problem = common.refusal_problem(done)
-            if done.code == 0 and place.result("run") != whole:
-                problem = "taken silently"
-            row.count(problem, done.code == 0)
+        begin()
+        rows.append(flip_file(
+            f"{name} of a run that goes on", place, place.folder / "run" / name, place.train("run"), numbers,
+            seconds / parts / 2, lambda: place.result("run") == whole, begin,
+        ))  # fmt: skip
 
     # A finished run, read by `report`.
     page = place.folder / "page.html"
@@ -74,13 +75,10 @@ def run(program: Path, faults: Path, scratch: Path, seconds: float) -> list[comm
     expected_page = page.read_bytes()
     names = ("config.toml", "metrics.csv", "manifest.json", "summary.json")
     for name in names:
-        row = common.Row(f"flips: {name} of a finished run")
-        rows.append(row)
-        deadline = common.Deadline(seconds / parts / len(names))
-        path = place.folder / "whole" / name
-        flip_file(
-            row, place, path, report, numbers, deadline, lambda: page.read_bytes() == expected_page
-        )
+        rows.append(flip_file(
+            f"{name} of a finished run", place, place.folder / "whole" / name, report, numbers,
+            seconds / parts / len(names), lambda: page.read_bytes() == expected_page,
+        ))  # fmt: skip
 
     # Weights, read by the program.
     place.must("train", "run.toml", "--init-only", "--export-weights", "w.npz")
@@ -88,12 +86,10 @@ def run(program: Path, faults: Path, scratch: Path, seconds: float) -> list[comm
     words = ("train", "run.toml", "--init-only", "--init", "w.npz", "--export-weights", "again.npz")
     place.must(*words)
     expected_weights = again.read_bytes()
-    row = common.Row("flips: weights.npz")
-    rows.append(row)
-    flip_file(
-        row, place, place.folder / "w.npz", words, numbers, common.Deadline(seconds / parts),
+    rows.append(flip_file(
+        "weights.npz", place, place.folder / "w.npz", words, numbers, seconds / parts,
         lambda: again.read_bytes() == expected_weights,
-    )  # fmt: skip
+    ))  # fmt: skip
 
     # Results, read by NumPy.
     place.must("sweep", "--rule", "sgdm", "--delay", "1", "--momenta", "0.5,0.9", "--rates",
