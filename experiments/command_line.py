@@ -71,6 +71,15 @@ def output_folder(name: str, text: str) -> Path:
     return folder
 
 
+def comparison_folder(out: Path, configuration: str) -> None:
+    """Makes the folder, with what every run in it is told; runs told otherwise are another comparison."""
+    out.mkdir(parents=True, exist_ok=True)
+    config = out / "config.toml"
+    if config.exists() and config.read_text(encoding="utf-8") != configuration:
+        raise UsageError(f"--out: got '{out}', accepted: a folder of the same comparison")
+    replace(config, configuration)
+
+
 def replace(path: Path, text: str) -> None:
     """The file appears whole or not at all, whatever happens meanwhile."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}")

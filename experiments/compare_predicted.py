@@ -31,6 +31,7 @@ from experiments.command_line import (  # noqa: E402  (its folder has to be foun
     Parser,
     RunError,
     UsageError,
+    comparison_folder,
     exit_code_of,
     output_folder,
     positive,
@@ -87,11 +88,7 @@ class Comparison:
         self.is_measured = True  # before this command
 
     def execute(self) -> None:
-        self.out.mkdir(parents=True, exist_ok=True)
-        config = self.out / "config.toml"
-        if config.exists() and config.read_text(encoding="utf-8") != CONFIGURATION:
-            raise UsageError(f"--out: got '{self.out}', accepted: a folder of the same comparison")
-        replace(config, CONFIGURATION)
+        comparison_folder(self.out, CONFIGURATION)
         done = []
         for case in self.cases:
             done.append(self.measure(*case))

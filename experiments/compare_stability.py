@@ -42,7 +42,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from experiments import measure_curvature  # noqa: E402  (its folder has to be found first)
 from experiments.command_line import (  # noqa: E402
     Parser,
-    UsageError,
+    comparison_folder,
     existing_folder,
     exit_code_of,
     output_folder,
@@ -125,10 +125,7 @@ class Comparison:
         self.manifests: list[dict] = []
 
     def execute(self) -> None:
-        self.out.mkdir(parents=True, exist_ok=True)
-        if self.config.exists() and self.config.read_text(encoding="utf-8") != self.configuration:
-            raise UsageError(f"--out: got '{self.out}', accepted: a folder of the same comparison")
-        replace(self.config, self.configuration)
+        comparison_folder(self.out, self.configuration)
         if not self.start.exists():
             save(self.start, batchless.Trainer(self.config).weights)
         ends = {method: self.climb(method) for method in METHODS}
