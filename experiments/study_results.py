@@ -16,7 +16,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -361,11 +361,11 @@ class Choices:
         """The first seeds that the run's row has to be the best of."""
         return self._firsts.get((run.study, run.choice), []) if run.seed > 1 else []
 
-    def is_open(self, run: studies.Run, to_come: set[str]) -> bool:
+    def is_open(self, run: studies.Run, to_come: Set[str]) -> bool:
         """Whether the choice waits for runs, given by their folders."""
         return any(rival.folder in to_come for rival in self.rivals(run))
 
-    def is_needed(self, run: studies.Run, to_come: set[str], finished: dict[str, Finished]) -> bool:
+    def is_needed(self, run: studies.Run, to_come: Set[str], finished: dict[str, Finished]) -> bool:
         """False once the choice has fallen on another row."""
         rivals = self.rivals(run)
         if not rivals or self.is_open(run, to_come):

@@ -157,9 +157,8 @@ class Runner:
                 )
             self.runs = [self.runs[options.alone - 1]]
         self.running: dict[subprocess.Popen, studies.Run] = {}
-        self.failed: set[str] = set()  # folders of runs, in this invocation
+        self.failures: dict[str, str] = {}  # a line by folder of the run, in this invocation
         self.finished: dict[str, Finished] = {}  # by folder of the run
-        self.failures: list[str] = []
         self.signal = 0
 
     @property
@@ -184,7 +183,7 @@ class Runner:
                 self.stop()
                 self.clear_status()
         if self.failures:
-            raise RunError("\n".join(self.failures))
+            raise RunError("\n".join(self.failures.values()))
 
     def locked(self):
         """The folder's lock; one process at a time writes the results."""
@@ -285,7 +284,7 @@ class Runner:
         return [
             run for run in waiting
             if self.choices.is_needed(run, to_come, self.finished)
-            and not self.choices.is_open(run, self.failed)
+            and not self.choices.is_open(run, self.failures.keys())
         ]  # fmt: skip
 
     def next_of(self, waiting: list[studies.Run]) -> studies.Run | None:
@@ -330,8 +329,7 @@ class Runner:
         self.fail(run, f"{line} (exit {status})")
 
     def fail(self, run: studies.Run, line: str) -> None:
-        self.failed.add(run.folder)
-        self.failures.append(line)
+        self.failures[run.folder] = line
         self.say(line)
 
     def stop(self) -> list[studies.Run]:
