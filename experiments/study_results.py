@@ -61,7 +61,7 @@ NOT_SHARED = ("data.root", "schedule.machine", "run.seed")
 class Finished:
     """A run that reached its end, or a number that is none."""
 
-    cells: dict  # column of COLUMNS -> text; `row` is that of the study that it belongs to
+    cells: dict  # column of COLUMNS -> text; the row's name is the study's that shows it
     entry: dict  # the run's own in the manifest
     program: dict
     machine: dict
@@ -214,12 +214,11 @@ def _read_kept(study: studies.Study, results: Path, name: str) -> dict[str, Fini
         if line is None:
             continue
         settings = manifest["settings"] | _settings_of(line)
-        entry = entries[run.row, str(run.seed)] | {"row": run.origin}
+        entry = entries[run.row, str(run.seed)]
         # Entries of earlier versions do not say what was in the files.
         if is_of(run, settings) and entry.get("files", run.files()) == run.files():
-            cells = {key: line[key] for key in COLUMNS} | {"row": run.origin}
             kept[run.folder] = Finished(
-                cells,
+                {key: line[key] for key in COLUMNS},
                 entry,
                 # What differs between the runs is in each one's entry.
                 program=manifest["program"] | {"commit": entry.get("commit")},
