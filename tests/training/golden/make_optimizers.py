@@ -43,19 +43,19 @@ class Case:
         return spike(m, self.delay) if "sc" in self.rule.split("+") else (1.0, 0.0)
 
 
-def momentum_step(case, s, w, g, rate):
-    """w after an update of v; also what the look-ahead goes along."""
+def momentum_step(case, s, w, g, rate=RATE):
+    """w after an update of v by g; also what the look-ahead goes along."""
     a, b = case.compensation(case.momentum)
     s["v"] = case.momentum * s.get("v", 0 * w) + g
     return w - rate * (a * s["v"] + b * g), rate * s["v"]
 
 
-def sgdm_step(case, s, w, g, rate):
+def sgdm_step(case, s, w, g, rate=RATE):
     return momentum_step(case, s, w, g + case.decay * w, rate)
 
 
 def sgdm(case, s, w, g, t, history):
-    return sgdm_step(case, s, w, g, RATE)
+    return sgdm_step(case, s, w, g)
 
 
 def adam(case, s, w, g, t, history, decoupled=False, rate=RATE):
@@ -113,18 +113,18 @@ def adaptive_braking(case, s, w, g, t, history):
     g = g + case.decay * w
     norms = np.linalg.norm(g) * np.linalg.norm(v)
     cosine = float(np.sum(g * v) / norms) if norms > 0 else 0.0
-    return momentum_step(case, s, w, (1 - case.h["braking"] * cosine) * g, RATE)
+    return momentum_step(case, s, w, (1 - case.h["braking"] * cosine) * g)
 
 
 def dc_asgd(case, s, w, g, t, history):
     stale = history[max(0, len(history) - 1 - case.delay)]
-    return sgdm_step(case, s, w, g + case.h["delay_compensation"] * g * g * (w - stale), RATE)
+    return sgdm_step(case, s, w, g + case.h["delay_compensation"] * g * g * (w - stale))
 
 
 def gap_aware(case, s, w, g, t, history):
     stale = history[max(0, len(history) - 1 - case.delay)]
     step = RATE * (np.sqrt(np.mean(s.get("v", 0 * w) ** 2)) + 1e-8)
-    return sgdm_step(case, s, w, g / (1 + np.abs(w - stale) / step), RATE)
+    return sgdm_step(case, s, w, g / (1 + np.abs(w - stale) / step))
 
 
 def pipemare(case, s, w, g, t, history):
@@ -138,14 +138,13 @@ def pipemare(case, s, w, g, t, history):
 
 def ema_nesterov(case, s, w, g, t, history):
     gamma = case.h["mean_decay"]
-    w_new, _ = sgdm_step(case, s, w, g, RATE)
+    w_new, _ = sgdm_step(case, s, w, g)
     s["mean"] = gamma * s.get("mean", 0 * w) + (1 - gamma) * (w_new - w)
     return w_new, -s["mean"]
 
 
 def cgad(case, s, w, g, t, history):
-    gate = np.exp(-case.h["age_decay"] * case.age)
-    return momentum_step(case, s, w, gate * (g + case.decay * w), RATE)
+    return momentum_step(case, s, w, np.exp(-case.h["age_decay"] * case.age) * (g + case.decay * w))
 
 
 def orthogonal(u):
@@ -220,20 +219,9 @@ def linear(case, s, w, g, t, history):
 
 
 OPTIMIZERS = {
-    "sgdm": sgdm,
-    "adam": adam,
-    "adamw": adamw,
-    "nadam": nadam,
-    "nadamw": nadamw,
-    "adaptive-braking": adaptive_braking,
-    "dc-asgd": dc_asgd,
-    "gap-aware": gap_aware,
-    "pipemare": pipemare,
-    "cgad": cgad,
-    "ema-nesterov": ema_nesterov,
-    "muon": muon,
-    "basis-rotation": basis_rotation,
-    "linear": linear,
+    step.__name__.replace("_", "-"): step
+    for step in (sgdm, adam, adamw, nadam, nadamw, adaptive_braking, dc_asgd, gap_aware, pipemare, cgad,
+                 ema_nesterov, muon, basis_rotation, linear)
 }
 
 CASES = [

@@ -126,18 +126,13 @@ def in_steps(schedule, stages, samples, per_update):
                 if kind != "U":
                     if kind not in kinds:
                         break
-                    if kind == "F":
-                        needs = [] if s == 0 else [("F", s - 1, i)]
-                    else:
-                        needs = [] if s == stages - 1 else [("B", s + 1, i)]
-                    if any(key not in done for key in needs):
+                    needed = s - 1 if kind == "F" else s + 1
+                    if 0 <= needed < stages and (kind, needed, i) not in done:
                         break
-                    if schedule != "pb":
-                        kinds.clear()
-                    elif kind == "B":
-                        kinds.clear()
-                    else:
+                    if schedule == "pb" and kind == "F":
                         kinds.discard("F")
+                    else:
+                        kinds.clear()
                     now.append((kind, s, i))
                 timeline.append((step, s, kind, i))
                 next_action[s] += 1
