@@ -1,7 +1,5 @@
 """Every check on small tables: it passes where it should and fails where it should."""
 
-import unittest
-
 import numpy as np
 
 from figures.lib.checks import CHECKS, labelled, percent, rows, text
@@ -250,7 +248,3 @@ class Checks(FolderTest):
         case = [self.case("a", 10, expected=98)]
         self.assertEqual(self.check("values", case=case, tolerance=0.005).limit, "within 0.5 %")
         self.assertEqual(self.check("points", case=case, tolerance=3).limit, "within 3 points")
-
-
-if __name__ == "__main__":
-    unittest.main()

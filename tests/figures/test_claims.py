@@ -261,7 +261,3 @@ interim = { figure = "short", seeds = 4, quantity = "after 6 epochs", rows = { "
             self.write(text)
             with self.assertRaisesRegex(claims.ClaimError, message):
                 claims.load(self.path)
-
-
-if __name__ == "__main__":
-    unittest.main()

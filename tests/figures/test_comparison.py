@@ -1,7 +1,6 @@
 """The comparison of systems: what is put beside each row."""
 
 import json
-import unittest
 
 from experiments import study as studies
 from figures.comparison import plot, systems, table
@@ -103,7 +102,3 @@ class Comparison(FolderTest):
                     kind = phase.get("schedule.kind") or s["schedule.kind"]
                     args = asked[f"{s['network.name']}_{kind}_{s['optimizer.batch']}.csv"]
                     self.assertEqual("--recompute" in args, "schedule.recompute" in s, run.label)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -277,7 +277,3 @@ class Edge(unittest.TestCase):
             with contextlib.redirect_stderr(error):
                 self.assertEqual(measure_edge.main(words), 2)
             self.assertIn(line, error.getvalue())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -639,7 +639,3 @@ class ExplainerTest(PageTest):
         self.assertEqual(tab.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)"), [])
         text = (ROOT / "build/figures/explainer.html").read_text()
         self.assertNotRegex(text, r"src=\"|<link (?!rel=\"icon\" href=\"data:)|@import|import\(|fetch\(")
-
-
-if __name__ == "__main__":
-    unittest.main()

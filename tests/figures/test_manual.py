@@ -51,7 +51,3 @@ class Manual(unittest.TestCase):
                 self.assertEqual(sorted(done.stdout.split()), sorted(expected))
             listed = manual.commands(manual.help_of(str(PROGRAM)))
             self.assertEqual({page.stem for page in (out / "pages").glob("*.md")}, set(listed))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -98,7 +98,3 @@ class Panels(unittest.TestCase):
         # 2BW is one mini-batch behind.
         columns["weights"] = np.array(["double-buffered"] * len(actions))
         self.assertEqual(list(versions(Table(columns))[forward]), [0, 0, 0, 0])
-
-
-if __name__ == "__main__":
-    unittest.main()

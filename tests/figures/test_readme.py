@@ -39,7 +39,3 @@ class Accuracies(unittest.TestCase):
         self.assertEqual(len(expected), 12)
         readme = Path("README.md").read_text(encoding="utf-8")
         self.assertIn("\n" + "\n".join(expected) + "\n\n", readme)
-
-
-if __name__ == "__main__":
-    unittest.main()

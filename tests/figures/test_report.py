@@ -269,7 +269,3 @@ class Page(unittest.TestCase):
             str(report.mathematics("3·10^-5, z^{-D}, z^D, 10^6")),
             f"3·10<sup>{minus}5</sup>, z<sup>{minus}D</sup>, z<sup>D</sup>, 10<sup>6</sup>",
         )
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import unittest
 from pathlib import Path
 
 from figures.lib import run
@@ -223,7 +222,3 @@ class StudyRun(InFolder):
         self.program.write_text(PROGRAM + "# REFUSE\n")
         with self.assertRaisesRegex(run.RunError, "run_study.py probe --tier quick .*: failed"):
             self.run_it("quick")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import unittest
 from pathlib import Path
 
 from experiments import study_runner
@@ -514,7 +513,3 @@ class BadInput(Queue):
             self.assertIn(f"run_campaign: {line}", said)
             self.assertEqual(said.count("\n"), 1, said)
         self.assertEqual(self.lines_of("calls"), [])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,7 +5,6 @@ import json
 import subprocess
 import sys
 import time
-import unittest
 from pathlib import Path
 
 from folder import FolderTest
@@ -327,7 +326,3 @@ class BadInput(Folder):
         )
         self.assertEqual(len(self.lines_of("calls")), 1)
         self.assertFalse((self.root / "out/results.csv").exists())
-
-
-if __name__ == "__main__":
-    unittest.main()

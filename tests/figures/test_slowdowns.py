@@ -3,7 +3,6 @@
 import csv
 import json
 import math
-import unittest
 
 from figures.gpt_stages.plot import draw
 from figures.lib import slowdowns
@@ -109,7 +108,3 @@ class Slowdowns(FolderTest):
         self.write()
         marks = [line for line in draw(self.data).axes[0].lines if line.get_marker() == "^"]
         self.assertEqual([list(line.get_ydata()) for line in marks], [[slowdowns.LONGEST]])
-
-
-if __name__ == "__main__":
-    unittest.main()

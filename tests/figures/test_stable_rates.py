@@ -1,7 +1,5 @@
 """Verdicts on stable rates, from ladders and curvatures that are made up."""
 
-import unittest
-
 from figures.lib import stable_rates
 from figures.lib.tables import Data, Incomplete
 from folder import FolderTest
@@ -109,7 +107,3 @@ class Edge(Checks):
     def test_a_run_that_is_missing_says_nothing(self):
         with self.assertRaises(Incomplete):
             self.outcome("curvature_alike", {0: (1.5,)}, delays=[0, 4], factor=2)
-
-
-if __name__ == "__main__":
-    unittest.main()

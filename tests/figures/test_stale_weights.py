@@ -1,7 +1,6 @@
 """Figures of pipelined training with stale weights: depth of a placement, marks and tables."""
 
 import json
-import unittest
 
 from figures.lib import stale_weights, style
 from figures.lib.tables import Data, Table
@@ -93,7 +92,3 @@ class Figure(FolderTest):
             # And one for the legend.
             self.assertEqual(len(fig.axes), axes + 1)
             style.plt.close(fig)
-
-
-if __name__ == "__main__":
-    unittest.main()

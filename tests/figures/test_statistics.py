@@ -122,7 +122,3 @@ class ErrorRates(unittest.TestCase):
         ]
         share = np.mean(np.array(turned) >= values.mean() - 1e-12)
         self.assertAlmostEqual(Differences(tuple(values)).above(), share, delta=0.02)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -95,7 +95,3 @@ class CleanTest(unittest.TestCase):
             self.assertTrue((place / "build/campaign/run").exists())
             clean(CAMPAIGN="1")
             self.assertFalse((place / "build").exists())
-
-
-if __name__ == "__main__":
-    unittest.main()

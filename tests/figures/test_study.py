@@ -438,7 +438,3 @@ class KeptResults(unittest.TestCase):
                     for file in ("results.csv", "manifest.json"):
                         text = Path(again, file).read_text()
                         self.assertEqual(text, (folder / file).read_text(), name)
-
-
-if __name__ == "__main__":
-    unittest.main()

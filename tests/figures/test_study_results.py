@@ -2,7 +2,6 @@
 
 import math
 import re
-import unittest
 
 import numpy as np
 
@@ -413,7 +412,3 @@ class Families(Folder):
             f"3 seeds show a difference of {seen:.2f} points with a power of 80 % at Holm's level of 2.5 %",
             found[0].measured,
         )
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-import unittest
 from pathlib import Path
 
 from folder import FolderTest
@@ -87,7 +86,3 @@ class Training(FolderTest):
                     return
             time.sleep(0.01)
         self.fail(f"no run came to {samples} samples")
-
-
-if __name__ == "__main__":
-    unittest.main()

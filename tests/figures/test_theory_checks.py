@@ -184,7 +184,3 @@ class Actions(Folder):
         self.assertIn("1 updates late, newer, 100", found.measured)
         for wrong in ({"late": "0"}, {"late": "2(S - 1)"}, {"slots": 2}, {"flushed": 2}):
             self.assertFalse(self.check("side_by_side", case=[case | wrong]).passed)
-
-
-if __name__ == "__main__":
-    unittest.main()

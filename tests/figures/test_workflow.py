@@ -266,7 +266,3 @@ class Workflow(FolderTest):
             self.assertEqual(self.make(*arguments, code=2), f"figures: {said}\n")
         (self.root / "figures/probe/spec.toml").write_text("order =")
         self.assertRegex(self.make(code=2), "^figures: figures/probe/spec.toml: ")
-
-
-if __name__ == "__main__":
-    unittest.main()
