@@ -15,7 +15,8 @@ import numpy as np
 
 from figures.lib.tables import Data, DataError, Table
 
-Reader = Callable[[str], Data]
+# Of a figure, or of the claim's own without a name.
+Reader = Callable[[str | None], Data]
 
 CLOSED_FORMS = {
     # Largest stable rate of SGD without momentum.
@@ -81,7 +82,7 @@ def labelled(label: str, value: float, column: str, expected: float | None = Non
 
 
 def rows(source: dict, read: Reader) -> Table:
-    return read(source["figure"]).table(source["file"]).where(**source.get("where", {}))
+    return read(source.get("figure")).table(source["file"]).where(**source.get("where", {}))
 
 
 def value(source: dict, read: Reader) -> float:

@@ -37,7 +37,7 @@ from pathlib import Path
 from figures.lib import checks, slowdowns, stable_rates, study_checks, theory_checks
 from figures.lib.checks import Outcome, Reader
 from figures.lib.statistics import holm
-from figures.lib.tables import DataError, Incomplete
+from figures.lib.tables import Data, DataError, Incomplete
 
 CHECKS = (
     checks.CHECKS | study_checks.CHECKS | theory_checks.CHECKS | stable_rates.CHECKS | slowdowns.CHECKS
@@ -117,20 +117,6 @@ def _require(claim: dict, seen: set[str]) -> None:
         raise ClaimError("without 'check', 'needs' says what a test takes")
 
 
-def with_figure(claim: dict) -> dict:
-    """Cases take the claim's figure where they do not name one."""
-
-    def fill(entry):
-        if isinstance(entry, list):
-            return [fill(item) for item in entry]
-        if isinstance(entry, dict):
-            filled = {key: fill(item) for key, item in entry.items()}
-            return {"figure": claim["figure"]} | filled if "file" in entry else filled
-        return entry
-
-    return {key: fill(entry) for key, entry in claim.items()}
-
-
 def interim(claim: dict) -> dict:
     """The claim on the runs that stand in for its own."""
     keys = claim["interim"]
@@ -167,8 +153,13 @@ def outcome(claim: dict, read: Reader) -> Outcome | str:
     """What the check finds, or why there is nothing to check."""
     if "check" not in claim:
         return f"Needs {claim['needs']}."
+
+    def own(figure: str | None) -> Data:
+        """Cases take the claim's figure where they do not name one."""
+        return read(figure or claim["figure"])
+
     try:
-        return CHECKS[claim["check"]](with_figure(claim), read)
+        return CHECKS[claim["check"]](claim, own)
     except FileNotFoundError as error:
         return f"No data: {Path(error.filename).name}."
     except Incomplete as error:
