@@ -140,7 +140,7 @@ class Trainer:
         if not isinstance(resume, bool):
             raise TypeError(f"resume: got {resume!r}, accepted: True or False")
         if resume and out is None:
-            raise ValueError("resume: got True, accepted: it together with out, the folder of the run")
+            _refuse("resume", "True", "it together with out, the folder of the run")
         values = {}
         text, path = "", "configuration"
         has_file = isinstance(configuration, (str, os.PathLike))
@@ -162,9 +162,7 @@ class Trainer:
             for name, value in keywords.items():
                 for key, item in _keyword_values(name, value).items():
                     if key in values:
-                        raise ValueError(
-                            f"{key}: got {values[key]!r} and {item!r}, accepted: one value, given once"
-                        )
+                        _refuse(key, f"{values[key]!r} and {item!r}", "one value, given once")
                     values[key] = item
             names_data = has_file or "name" in (configuration or {}).get("data", {})
             if not names_data and "data.name" not in values:
@@ -196,11 +194,9 @@ class Trainer:
         MetricsRow
         """
         if samples is not None and (not isinstance(samples, numbers.Integral) or samples < 1):
-            raise ValueError(f"samples: got {samples!r}, accepted: an integer above 0, or None")
+            _refuse("samples", repr(samples), "an integer above 0, or None")
         if not self._core.has_data():
-            raise ValueError(
-                "data.name: got own, accepted: a data set, for run(); learn() takes samples of your own"
-            )
+            _refuse("data.name", "own", "a data set, for run(); learn() takes samples of your own")
         return self._rows(samples, progress)
 
     def _rows(self, samples, progress):
@@ -301,7 +297,7 @@ class Trainer:
         elif not os.access(folder, os.W_OK):
             why = "the folder is read-only"
         if why:
-            raise ValueError(f"path: got {path or 'an empty string'}, accepted: a file to write ({why})")
+            _refuse("path", path or "an empty string", f"a file to write ({why})")
         self._core.save(encoded(path))
 
     def load(self, path):
@@ -381,7 +377,7 @@ def _document(configuration):
     """A configuration as TOML; of the network a dict of its own is an override."""
     for section in configuration:
         if section != "phase" and section not in _SECTIONS:
-            raise ValueError(f"{section}: got a section, accepted: {', '.join([*_SECTIONS, 'phase'])}")
+            _refuse(section, "a section", ", ".join([*_SECTIONS, "phase"]))
     return to_document(configuration)
 
 
