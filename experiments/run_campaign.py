@@ -101,7 +101,7 @@ def execute(options) -> None:
     books = books_of(options)
     jobs = positive("--jobs", options.jobs)
     program = trainer(options.program)
-    networks = {run.settings["network.name"] for run in unique_runs(books)}
+    networks = {run.settings["network.name"] for run in unique_runs(book.study for book in books).values()}
     runner = Runner(
         books,
         output_folder("--out", options.out),
@@ -122,12 +122,12 @@ def show_list(options) -> None:
     finished = {}
     for book in books:
         finished |= study_results.read_kept(book.study, book.results)
-    runs = unique_runs(books)
-    for run in runs:
-        if run.folder not in finished and (done := study_results.read_run(out / "runs" / run.folder, run)):
-            finished[run.folder] = done
-    choices, to_come = study_results.Choices(runs), {run.folder for run in runs} - finished.keys()
-    for number, run in enumerate(runs, 1):
+    runs = unique_runs(book.study for book in books)
+    for folder, run in runs.items():
+        if folder not in finished and (done := study_results.read_run(out / "runs" / folder, run)):
+            finished[folder] = done
+    choices, to_come = study_results.Choices(list(runs.values())), runs.keys() - finished.keys()
+    for number, run in enumerate(runs.values(), 1):
         if run.folder in finished:
             state = study_results.result(finished[run.folder])
         elif not choices.is_needed(run, to_come, finished):

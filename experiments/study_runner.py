@@ -23,6 +23,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -74,13 +75,13 @@ def last_words(path: Path) -> str:
     return said[-1] if said else "without a word"
 
 
-def unique_runs(books: list[Book]) -> list[studies.Run]:
-    """Every run of the studies once, in the order of the queue."""
-    runs = {}
-    for book in books:
-        for run in book.study.runs:
+def unique_runs(queue: Iterable[studies.Study]) -> dict[str, studies.Run]:
+    """Every run of the studies once, by its folder, in the order of the queue."""
+    runs: dict[str, studies.Run] = {}
+    for study in queue:
+        for run in study.runs:
             runs.setdefault(run.folder, run)
-    return list(runs.values())
+    return runs
 
 
 def planned_samples(run: studies.Run) -> float:
@@ -148,7 +149,7 @@ class Runner:
     def __init__(self, books: list[Book], out: Path, options: Options):
         self.books, self.out, self.options = books, out, options
         self.terminal = sys.stderr.isatty()
-        self.runs = unique_runs(books)
+        self.runs = list(unique_runs(book.study for book in books).values())
         self.choices = Choices(self.runs)
         if options.alone is not None:
             if options.alone > len(self.runs):

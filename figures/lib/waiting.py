@@ -26,11 +26,9 @@ class Queue:
     def __init__(self, flops_per_sample: Callable[[str], float], results: Path = RESULTS):
         self.studies = {study.name: study for study in studies.queue("paper")}
         finished: dict[str, study_results.Finished] = {}
-        runs: dict[str, studies.Run] = {}
         for study in self.studies.values():
             finished |= study_results.read_kept(study, results / study.name)
-            for run in study.runs:
-                runs.setdefault(run.folder, run)
+        runs = study_runner.unique_runs(self.studies.values())
         networks = {run.settings["network.name"] for run in runs.values()}
         self.flops = {network: flops_per_sample(network) for network in networks}
         speeds = [
