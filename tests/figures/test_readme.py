@@ -1,11 +1,12 @@
 """The README's table of accuracies is that of the results which are kept with the sources."""
 
-import csv
 import statistics
 import unittest
 from pathlib import Path
 
+from figures.lib import study
 from figures.lib.statistics import Differences
+from figures.lib.tables import Table
 
 RESULTS = [Path(f"experiments/results/{study}/results.csv") for study in ("resnet20_pb", "controls")]
 REFERENCE = "SGDM, N = 128"
@@ -13,12 +14,11 @@ LEFT_OUT = "oneDNN"  # another program for the same method
 
 
 def table() -> list[str]:
-    accuracies: dict[str, dict[str, float]] = {}
+    accuracies: dict[str, dict[float, float]] = {}
     for path in RESULTS:
-        with path.open(encoding="utf-8", newline="") as file:
-            for run in csv.DictReader(file):
-                accuracy = float(run["validation_accuracy_percent"])
-                accuracies.setdefault(run["row"], {})[run["seed"]] = accuracy
+        for name, runs in study.rows(Table.read(path)).items():
+            of_seed = zip(runs["seed"], study.accuracies(runs), strict=True)
+            accuracies.setdefault(name, {}).update(of_seed)
     reference = accuracies[REFERENCE]
     lines = []
     for name, of_seed in accuracies.items():

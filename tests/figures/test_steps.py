@@ -27,19 +27,17 @@ The following tests FAILED:
 """
 
 
+def bash(script):
+    words = ["bash", "-c", f". .ci/common.sh; . .ci/steps.sh; {script}", f"{ROOT}/.ci/test"]
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+
+
 def run_step(output, succeeds_at=2):
     """A step that says `output` and fails before it is called for the given time; exit code and output."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "said").write_text(output, encoding="utf-8")
         command = f"cat {folder}/said; echo x >>{folder}/calls; [ $(wc -l <{folder}/calls) -ge {succeeds_at} ]"
-        script = f"""
-          . .ci/common.sh
-          . .ci/steps.sh
-          build={folder}
-          step 60 tests bash -c '{command}'
-          summarize
-        """
-        done = subprocess.run(["bash", "-c", script, f"{ROOT}/.ci/test"], cwd=ROOT, capture_output=True, text=True)
+        done = bash(f"build={folder}; step 60 tests bash -c '{command}'; summarize")
         return done.returncode, done.stdout + done.stderr
 
 
@@ -63,14 +61,7 @@ class StepsTest(unittest.TestCase):
             self.assertIn("tests: not tried again", said)
 
     def test_a_third_one_is_not(self):
-        script = """
-          . .ci/common.sh
-          . .ci/steps.sh
-          flaky=2
-          step 60 tests false
-        """
-        done = subprocess.run(["bash", "-c", script, f"{ROOT}/.ci/test"], cwd=ROOT, capture_output=True, text=True)
-        self.assertIn("tests: not tried again", done.stdout)
+        self.assertIn("tests: not tried again", bash("flaky=2; step 60 tests false").stdout)
 
 
 class CleanTest(unittest.TestCase):
