@@ -57,10 +57,14 @@ def existing_folder(name: str, text: str) -> str:
     return text
 
 
+def no_program(text: str, why: str) -> UsageError:
+    return UsageError(f"--program: got '{text}', accepted: the program batchless ({why})")
+
+
 def trainer(text: str) -> str:
     """Path of the program."""
     if not os.access(text, os.X_OK) or not Path(text).is_file():
-        raise UsageError(f"--program: got '{text}', accepted: the program batchless (make build)")
+        raise no_program(text, "make build")
     return str(Path(text).resolve())
 
 

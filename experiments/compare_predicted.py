@@ -33,6 +33,7 @@ from experiments.command_line import (  # noqa: E402  (its folder has to be foun
     UsageError,
     comparison_folder,
     exit_code_of,
+    no_program,
     output_folder,
     positive,
     replace,
@@ -145,10 +146,7 @@ class Comparison:
                 [self.options.program, *words], capture_output=True, text=True, check=False
             )
         except OSError as error:
-            raise UsageError(
-                f"--program: got '{self.options.program}', accepted: the program batchless "
-                f"({error.strerror})"
-            ) from error
+            raise no_program(self.options.program, error.strerror) from error
         if done.returncode != 0:
             said = done.stderr.strip().splitlines() or ["without a word"]
             raise RunError(f"{words[0]}: {said[-1]} (exit {done.returncode})")

@@ -29,7 +29,7 @@ from pathlib import Path
 
 from experiments import study as studies
 from experiments import study_results
-from experiments.command_line import Interrupted, RunError, UsageError, replace
+from experiments.command_line import Interrupted, RunError, UsageError, no_program, replace
 from experiments.study_results import Choices, Finished, planned
 
 EPOCH_SAMPLES = 50_000  # in CIFAR-10
@@ -128,10 +128,7 @@ def spawn(run: studies.Run, out: Path, options: Options, locks: tuple[int, ...])
                 preexec_fn=prepare,
             )
         except OSError as error:
-            raise UsageError(
-                f"--program: got '{options.program}', accepted: the program batchless "
-                f"({error.strerror})"
-            ) from error
+            raise no_program(options.program, error.strerror) from error
 
 
 def lock(path: Path):
