@@ -41,10 +41,9 @@ def run_of(study: studies.Study, row: str, seed: int) -> studies.Run:
     runs = [run for run in study.runs if run.row == row]
     if not runs:
         raise UsageError(f"ROW: got '{row}', accepted: {'; '.join(study.rows)}")
-    for run in runs:
-        if run.seed == seed:
-            return run
-    raise UsageError(f"SEED: got '{seed}', accepted: an integer from 1 to {len(runs)}")
+    if seed > len(runs):
+        raise UsageError(f"SEED: got '{seed}', accepted: an integer from 1 to {len(runs)}")
+    return runs[seed - 1]
 
 
 def folder_of(out: Path, program: str, run: studies.Run) -> Path:
