@@ -276,8 +276,8 @@ def _study(name: str, tier: str, text: dict) -> Study:
         if row["like"]:
             own = _own(text, tier) | row["set"]
             lines = [replace(run, settings=run.settings | own, study=name) for run in _alike(row, tier)]
-        elif row["from"] and not (row["set"] and tier not in tiers_of(_lender(row)["study"])):
-            lines = [replace(_borrowed(row, tier), row=row["name"], choice=row["choice"])]
+        elif row["from"] and (lent := _borrowed(row, tier)):
+            lines = [replace(lent, row=row["name"], choice=row["choice"])]
         for line in lines:
             if slug(line.row) in map(slug, names):
                 raise StudyError(f"row: '{line.row}' is there twice")
@@ -302,28 +302,25 @@ def _study(name: str, tier: str, text: dict) -> Study:
     )
 
 
-def _lender(row: dict) -> dict:
-    """{ study, row } that a row is from."""
+def _borrowed(row: dict, tier: str) -> Run | None:
+    """The first run of a row of another study; none of one that lacks the tier, where the row says the same."""
     where = f"row '{row['name']}': from"
     source = _table(where, row["from"])
     _known(where, source, ("study", "row"))
-    return {key: str(source.get(key)) for key in ("study", "row")}
-
-
-def _borrowed(row: dict, tier: str) -> Run:
-    """The first run of a row of another study."""
-    where, source = f"row '{row['name']}': from", _lender(row)
-    lender = load(source["study"], tier)
-    for run in lender.runs:
-        if run.row == source["row"]:
-            for key, value in row["set"].items():
-                if run.settings.get(key) != value:
-                    raise StudyError(
-                        f"row '{row['name']}': set: got {key} = {json.dumps(value)}, accepted: "
-                        f"{json.dumps(run.settings.get(key))}, as in the row that it is from"
-                    )
-            return run
-    raise StudyError(f"{where}: got '{source['row']}', accepted: {', '.join(lender.rows)}")
+    study, name = (str(source.get(key)) for key in ("study", "row"))
+    if row["set"] and tier not in tiers_of(study):
+        return None
+    lender = load(study, tier)
+    run = next((run for run in lender.runs if run.row == name), None)
+    if run is None:
+        raise StudyError(f"{where}: got '{name}', accepted: {', '.join(lender.rows)}")
+    for key, value in row["set"].items():
+        if run.settings.get(key) != value:
+            raise StudyError(
+                f"row '{row['name']}': set: got {key} = {json.dumps(value)}, accepted: "
+                f"{json.dumps(run.settings.get(key))}, as in the row that it is from"
+            )
+    return run
 
 
 def _alike(row: dict, tier: str) -> list[Run]:
