@@ -334,9 +334,11 @@ def _alike(row: dict, tier: str) -> list[Run]:
     for pattern in patterns:
         if not fnmatch.filter(lender.rows, str(pattern)):
             raise StudyError(f"like: got '{pattern}', accepted: {', '.join(lender.rows)}")
-    matching = [name for name in lender.rows if any(fnmatch.fnmatch(name, p) for p in patterns)]
-    firsts = {run.row: replace(run, choice="") for run in reversed(lender.in_table_order())}
-    return [firsts[name] for name in matching]
+    return [
+        replace(run, choice="")
+        for run in lender.in_table_order()
+        if run.seed == 1 and any(fnmatch.fnmatch(run.row, pattern) for pattern in patterns)
+    ]
 
 
 def _own(text: dict, tier: str) -> dict:
