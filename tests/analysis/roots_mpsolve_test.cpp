@@ -1,22 +1,19 @@
 // Agreement of AllRoots with the program MPSolve (Bini, Fiorentino and Robol), called as a program.
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iomanip>
 #include <limits>
 #include <random>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "batchless/analysis/roots.h"
 #include "catch.h"
+#include "temporary_folder.h"
 #include "test_rules.h"
 
 namespace batchless::analysis {
@@ -32,47 +29,23 @@ constexpr double kSimpleTolerance = 2 * kEpsilon;
 // factor of about ten that the rounding of p near its zero takes.
 constexpr double kNearDoubleTolerance = 2e-10;
 
-class TemporaryFile {
- public:
-  TemporaryFile() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "batchless-XXXXXX").string();
-    const int descriptor = mkstemp(pattern.data());
-    if (descriptor < 0) throw std::runtime_error("no temporary file can be made: " + pattern);
-    close(descriptor);
-    path_ = pattern;
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  TemporaryFile(TemporaryFile&&) = delete;
-  TemporaryFile& operator=(TemporaryFile&&) = delete;
-  ~TemporaryFile() {
-    std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 bool HaveMpsolve() {
   static const bool have = std::system("command -v mpsolve >/dev/null 2>&1") == 0;
   return have;
 }
 
 std::vector<Extended> Mpsolve(const std::vector<long double>& coefficients) {
-  const TemporaryFile input;
+  const test::TemporaryFolder folder;
+  const std::string input = folder / "polynomial", output = folder / "roots";
   {
-    std::ofstream file(input.path());
+    std::ofstream file(input);
     file << "Monomial;\nDegree=" << coefficients.size() - 1 << ";\nReal;\nFloatingPoint;\n\n";
     file << std::setprecision(std::numeric_limits<long double>::max_digits10);
     for (const long double c : coefficients) file << c << "\n";
   }
-  const TemporaryFile output;
-  const std::string command =
-      "mpsolve -au -Ga -o 30 -Ob '" + input.path() + "' >'" + output.path() + "'";
+  const std::string command = "mpsolve -au -Ga -o 30 -Ob '" + input + "' >'" + output + "'";
   REQUIRE(std::system(command.c_str()) == 0);
-  std::ifstream file(output.path());
+  std::ifstream file(output);
   std::vector<Extended> roots;
   long double real = 0;
   long double imaginary = 0;
