@@ -407,37 +407,6 @@ class ExplorerTest(PageTest):
         })()""")
         self.assertGreaterEqual(fits, 0)
 
-    def test_redraw_times(self):
-        """Prints how long maps take; nothing about them is asserted but that they were drawn."""
-        tab = self.open()
-        for delay in [0, 4, 16, 64, 128, 1000]:
-            tab.evaluate(f"explorer.times.fine = 0; explorer.change({{ delay: {delay} }}, true)")
-            tab.wait_for(READY)
-            fine = tab.evaluate("explorer.times.fine")
-            frames = tab.evaluate("""(async () => {
-              const slider = document.getElementById('slider-horizon');
-              const start = performance.now();
-              const count = 40;
-              for (let i = 0; i < count; ++i) {
-                explorer.change({ rule: 'lwp-v+sc', horizon: i / 8 });
-                await new Promise(requestAnimationFrame);
-              }
-              return { perSecond: (1000 * count) / (performance.now() - start), coarse: explorer.times.coarse };
-            })()""")
-            until_fine = tab.evaluate("""(async () => {
-              explorer.change({ horizon: 4 });
-              const start = performance.now();
-              while (explorer.mapPending) await new Promise(requestAnimationFrame);
-              return performance.now() - start;
-            })()""")
-            print(
-                f"explorer, D = {delay}: 512 x 512 in {fine:.0f} ms, {until_fine:.0f} ms after a change; "
-                f"128 x 128 in {frames['coarse']:.1f} ms, {frames['perSecond']:.0f} whole frames a second",
-                flush=True,
-            )
-            self.assertGreater(fine, 0)
-            tab.evaluate("explorer.change({ rule: 'sc', horizon: null })")
-
 
 class ExplainerTest(PageTest):
     name = "explainer"
