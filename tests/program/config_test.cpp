@@ -296,6 +296,7 @@ TEST_CASE("values that do not go together are refused by name") {
        "schedule.delays: got trace:trace.csv, accepted: uniform:LO:HI, geometric:P or F.csv"},
       {{"schedule.delays=uniform:0:8"},
        "schedule.delays: got uniform:0:8, accepted: nothing but with schedule.kind = random-delay"},
+      {{"schedule.compensate=both"}, "--set: schedule.compensate: got both, accepted: "},
       {{"schedule.kind=uniform-delay", "schedule.compensate=own"},
        "schedule.compensate: got own, accepted: nothing but with schedule.kind = random-delay"},
       {{"schedule.kind=random-delay", "schedule.delays=uniform:0:8", "schedule.delay=4"},
