@@ -564,12 +564,9 @@ TrainerOptions ListOptions(const ListCase& list, std::int64_t samples) {
 
 TEST_CASE("Every schedule follows the literal emulation", "[list][emulation]") {
   for (const ListCase& list : kLists) {
-    for (const int workers : {1, 3}) {
-      INFO(list.name << ", workers " << workers);
-      TrainerOptions options = ListOptions(list, 96);
-      options.workers = workers;
-      CompareWithEmulation(options, 96, list.make(options.network.stage_count(), 96));
-    }
+    INFO(list.name);
+    const TrainerOptions options = ListOptions(list, 96);
+    CompareWithEmulation(options, 96, list.make(options.network.stage_count(), 96));
   }
 }
 
