@@ -29,6 +29,9 @@ using Json = nlohmann::json;
 constexpr double kLossTolerance = 1e-10;
 // Newton and Schulz's steps multiply small singular values, with their rounding, by up to 500.
 constexpr double kMuonTolerance = 1e-8;
+// NumPy in single precision comes within 1.5e-5 of what it gives in double, in all of these cases but
+// basis-rotation's.
+constexpr double kSingleTolerance = 1e-4;
 
 class EmulatedImages final : public Dataset {
  public:
@@ -174,6 +177,10 @@ TrainerOptions OptionsOf(const Json& golden, const Json& expected) {
   if (expected.contains("deepest_momentum")) {
     options.deepest_momentum = expected["deepest_momentum"];
   }
+  return options;
+}
+
+TrainerOptions InDouble(TrainerOptions options) {
   options.precision = Precision::kDouble;
   options.convolution = ConvolutionMethod::kReference;
   return options;
@@ -187,9 +194,7 @@ std::shared_ptr<const Dataset> DataOf(const std::string& network, const Json& go
 }
 
 // The largest difference of a sample's losses, in units of the larger of one and the loss.
-double LargestDifference(const Json& golden, const Json& expected, int workers) {
-  TrainerOptions options = OptionsOf(golden, expected);
-  options.workers = workers;
+double LargestDifference(const TrainerOptions& options, const Json& golden, const Json& expected) {
   const std::string network = expected["network"];
   const std::unique_ptr<Trainer> trainer = MakeTrainer(options);
   std::vector<NamedTensor> tensors = trainer->ExportWeights();
@@ -227,8 +232,15 @@ TEST_CASE("Every rule, optimizer and schedule trains as its emulation in NumPy d
     const std::string optimizer = expected["optimizer"];
     const std::string rule = expected["rule"];
     const double tolerance = optimizer == "muon" ? kMuonTolerance : kLossTolerance;
-    CHECK(LargestDifference(golden, expected, 1) <= tolerance);
-    CHECK(LargestDifference(golden, expected, 3) <= tolerance);
+    for (const int workers : {1, 3}) {
+      TrainerOptions options = InDouble(OptionsOf(golden, expected));
+      options.workers = workers;
+      CHECK(LargestDifference(options, golden, expected) <= tolerance);
+    }
+    // Eigenvectors of eigenvalues that are close turn by more than rounding.
+    if (optimizer != "basis-rotation") {
+      CHECK(LargestDifference(OptionsOf(golden, expected), golden, expected) <= kSingleTolerance);
+    }
     missing.erase(optimizer);
     missing.erase(rule);
     runs[expected["network"]].insert(expected["losses"].get<std::vector<double>>());
