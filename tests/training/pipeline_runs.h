@@ -30,18 +30,9 @@ inline DatasetSource Source() {
   return {Data(), {.seed = 2, .order = Order::kShuffled, .augment = true}};
 }
 
-// VGG without dropout, which the literal emulation leaves out.
-inline hwmodel::Network MakeTestNetwork(const std::string& name) {
-  hwmodel::Network network = TestNetwork(name);
-  for (hwmodel::Stage& stage : network.stages) {
-    for (hwmodel::Layer& layer : stage.layers) layer.dropout_probability = 0;
-  }
-  return network;
-}
-
 inline TrainerOptions Options(const std::string& network, std::int64_t samples) {
   TrainerOptions options;
-  options.network = MakeTestNetwork(network);
+  options.network = TestNetwork(network);
   options.schedule = PbOf(options.network);
   options.batch = 1;
   options.samples = samples;

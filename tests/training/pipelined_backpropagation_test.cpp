@@ -4,8 +4,8 @@
 #include <mutex>
 #include <sstream>
 
+#include "batchless/hwmodel/schedule_summary.h"
 #include "catch.h"
-#include "literal_pipeline.h"
 #include "pipeline_runs.h"
 #include "plan.h"
 #include "refusal.h"
@@ -123,9 +123,6 @@ TEST_CASE("Values made again are the same, in less memory, for any schedule and 
   for (const Case& c : cases) {
     INFO(c.name);
     TrainerOptions options = Options(c.network, 24);
-    options.network = hwmodel::MakeNetwork(
-        {.name = c.network,
-         .input = hwmodel::FeatureShape{.channels = 3, .height = 32, .width = 32}});
     options.batch = c.per_update;
     options.rule.rule = FindRule("lwp-v+sc");
     const int stages = options.network.stage_count();
@@ -156,8 +153,6 @@ TEST_CASE("Values made again are the same, in less memory, for any schedule and 
 
 TEST_CASE("The pipeline's stages that recompute are chosen, and no result depends on it", "[pb]") {
   TrainerOptions options = Options("vgg11", 8);
-  options.network = hwmodel::MakeNetwork(
-      {.name = "vgg11", .input = hwmodel::FeatureShape{.channels = 3, .height = 32, .width = 32}});
   options.batch = 4;
   const int stages = options.network.stage_count();
   options.schedule = hwmodel::ExpandGroups(hwmodel::Gpipe(3, 8, 4), std::vector<int>{3, 7, stages});
@@ -288,41 +283,6 @@ TEST_CASE("SpecTrain's horizons are the latest micro-batch's where several make 
   }
 }
 
-TEST_CASE("Every pass reads the version that it should", "[pb]") {
-  for (const bool stashing : {false, true}) {
-    for (const int workers : {1, 3}) {
-      TrainerOptions options = Options("lenet5", 60);
-      options.workers = workers;
-      const PipelinePlan plan = MakePlan(options);
-      auto engine = EngineOptions<float>(options.network, plan.program, options.samples);
-      engine.plan.version_ages.clear();
-      for (const std::int64_t delay : plan.delays) {
-        engine.plan.version_ages.push_back(stashing ? delay : 0);
-      }
-      if (stashing) engine.plan.schedule.weights = WeightVersions::kStashed;
-      std::mutex mutex;
-      std::map<std::tuple<ActionKind, int, std::int64_t>, std::int64_t> reads;
-      engine.on_read = [&](const VersionRead& read) {
-        const std::lock_guard lock(mutex);
-        reads[{read.kind, read.stage, read.microbatch}] = read.version;
-      };
-      Pipeline<float> pipeline(engine);
-      std::vector<SampleResult> results;
-      pipeline.Run(Source(), 0, options.samples + DrainCycles(plan.program), results);
-      const int stages = options.network.stage_count();
-      CHECK(results.size() == static_cast<std::size_t>(options.samples));
-      CHECK(reads.size() == 2 * stages * static_cast<std::size_t>(options.samples));
-      for (int s = 0; s < stages; ++s) {
-        for (std::int64_t i = 0; i < options.samples; ++i) {
-          const std::int64_t forward = std::max<std::int64_t>(0, i - 2 * (stages - 1 - s));
-          CHECK(reads[{ActionKind::kForward, s, i}] == forward);
-          CHECK(reads[{ActionKind::kBackward, s, i}] == (stashing ? forward : i));
-        }
-      }
-    }
-  }
-}
-
 TEST_CASE("Values are made again by the version that the forward read and the backward will",
           "[pb]") {
   constexpr std::int64_t kPerUpdate = 4, kUpdates = 6;
@@ -404,93 +364,6 @@ TEST_CASE("Pipelined training of ResNet-20 gives the same bits on any number of 
   CompareWorkers("resnet20");
 }
 
-// Per-sample losses of the engine against the literal emulation, whose arithmetic is the same but
-// for where the compiler may take another instruction.
-constexpr double kEmulationTolerance = 1e-5;
-
-// `list`: the schedule of that many samples, from the empty pipeline to the empty pipeline.
-void CompareWithEmulation(TrainerOptions options, std::int64_t samples,
-                          const hwmodel::Schedule& list) {
-  options.samples = samples;
-  const auto trainer = MakeTrainer(options);
-  // The same initial weights, in the stages' order.
-  std::map<std::string, NamedTensor> initial;
-  for (NamedTensor& tensor : trainer->ExportWeights()) initial[tensor.name] = std::move(tensor);
-  std::vector<LiteralPipeline::Block> blocks;
-  for (int s = 0; s < options.network.stage_count(); ++s) {
-    const auto stage = MakeStage<float>(options.network, s, 1, MakeVectorBackend());
-    LiteralPipeline::Block block(stage->layout().parameter_size);
-    for (const ParameterTensor& tensor : stage->layout().parameters) {
-      const std::vector<double>& values = initial.at(tensor.name).values;
-      Pack<float>(tensor, std::vector<float>(values.begin(), values.end()), block.data());
-    }
-    blocks.push_back(std::move(block));
-  }
-  LiteralPipeline literal(options.network, blocks,
-                          {.rule = options.rule,
-                           .versions = hwmodel::Summarize(list),
-                           .backward_as_forward = list.weights != WeightVersions::kNewest,
-                           .samples_per_update = options.batch,
-                           .spectrain = options.rule.rule.predicts_to_last_backward,
-                           .learning_rate = options.learning_rate.base,
-                           .momentum = options.momentum,
-                           .weight_decay = options.weight_decay});
-  const std::vector<double> losses = Run(*trainer, samples).losses();
-  REQUIRE(losses.size() == static_cast<std::size_t>(samples));
-  const DatasetSource source = Source();
-  double worst = 0;
-  std::int64_t where = 0;
-  for (std::int64_t i = 0; i < samples; ++i) {
-    const double expected = literal.Step(source, i);
-    const double difference = std::abs(losses[i] - expected) / std::max(1.0, expected);
-    if (difference > worst) where = i;
-    worst = std::max(worst, difference);
-  }
-  INFO("largest difference " << worst << " at sample " << where);
-  CHECK(worst <= kEmulationTolerance);
-}
-
-void CompareWithEmulation(const TrainerOptions& options, std::int64_t samples) {
-  hwmodel::Schedule list =
-      hwmodel::PipelinedBackpropagation(options.network.stage_count(), samples);
-  list.weights = options.schedule.weights;
-  CompareWithEmulation(options, samples, list);
-}
-
-void CompareResNetWithEmulation(const char* network, std::int64_t samples) {
-  for (const char* rule : kRules) {
-    INFO(rule);
-    TrainerOptions options = Options(network, samples);
-    options.rule.rule = FindRule(rule);
-    CompareWithEmulation(options, samples);
-  }
-  const auto compare = [&](const char* name, const auto& change) {
-    INFO(name);
-    TrainerOptions options = Options(network, samples);
-    change(options);
-    CompareWithEmulation(options, samples);
-  };
-  compare("stashing", [](TrainerOptions& o) { o.schedule.weights = WeightVersions::kStashed; });
-  compare("stashing, lwp-v+sc", [](TrainerOptions& o) {
-    o.schedule.weights = WeightVersions::kStashed;
-    o.rule.rule = FindRule("lwp-v+sc");
-  });
-  compare("spectrain", [](TrainerOptions& o) { o.rule.rule = FindRule("spectrain"); });
-  compare("twice the horizon", [](TrainerOptions& o) {
-    o.rule.rule = FindRule("lwp-v");
-    o.rule.options.horizon_scale = 2;
-  });
-}
-
-// Three times the first stage's delay.
-TEST_CASE("ResNet-8 follows the literal emulation, every rule", "[pb][emulation]") {
-  CompareResNetWithEmulation("resnet8", 80);
-}
-
-TEST_CASE("ResNet-20 follows the literal emulation, every rule", "[pb][emulation][.long]") {
-  CompareResNetWithEmulation("resnet20", 200);
-}
-
 // A schedule made twice: short, as the trainer takes it, and for all samples of a run.
 struct ListCase {
   const char* name;
@@ -511,6 +384,13 @@ const ListCase kLists[] = {
        return list;
      }},
     {"2bw", 12, [](int stages, std::int64_t n) { return hwmodel::PipeDream2Bw(stages, n, 12); }},
+    {"pb, stashed", 1,
+     [](int stages, std::int64_t n) {
+       hwmodel::Schedule list = hwmodel::PipelinedBackpropagation(stages, n);
+       list.weights = WeightVersions::kStashed;
+       return list;
+     },
+     96},
     {"pipedream-flush", 6,
      [](int stages, std::int64_t n) { return hwmodel::PipeDreamFlush(stages, n, 6); }},
     {"interleaved", 6,
@@ -562,11 +442,42 @@ TrainerOptions ListOptions(const ListCase& list, std::int64_t samples) {
   return options;
 }
 
-TEST_CASE("Every schedule follows the literal emulation", "[list][emulation]") {
+TEST_CASE("Every pass of every schedule reads the version that its list says", "[list]") {
+  constexpr std::int64_t kSamples = 96;
   for (const ListCase& list : kLists) {
-    INFO(list.name);
-    const TrainerOptions options = ListOptions(list, 96);
-    CompareWithEmulation(options, 96, list.make(options.network.stage_count(), 96));
+    for (const int workers : {1, 3}) {
+      TrainerOptions options = ListOptions(list, kSamples);
+      options.rule.rule = FindRule("sgdm");
+      options.workers = workers;
+      const int stages = options.network.stage_count();
+      const PipelinePlan plan = MakePlan(options);
+      auto engine = EngineOptions<float>(options.network, plan.program, kSamples);
+      engine.backend = MakeVectorBackend();
+      engine.plan = plan;
+      engine.microbatches_per_update = options.batch;
+      std::mutex mutex;
+      std::map<std::tuple<ActionKind, int, std::int64_t>, std::int64_t> reads;
+      engine.on_read = [&](const VersionRead& read) {
+        const std::lock_guard lock(mutex);
+        reads[{read.kind, read.stage, read.microbatch}] = read.version;
+      };
+      Pipeline<float> pipeline(engine);
+      std::vector<SampleResult> results;
+      const std::int64_t cycle = plan.program.microbatches_per_cycle;
+      pipeline.Run(Source(), 0, (kSamples + cycle - 1) / cycle + DrainCycles(plan.program),
+                   results);
+      REQUIRE(results.size() == static_cast<std::size_t>(kSamples));
+      CHECK(reads.size() == 2 * stages * static_cast<std::size_t>(kSamples));
+      const hwmodel::ScheduleSummary versions = hwmodel::Summarize(list.make(stages, kSamples));
+      for (int s = 0; s < stages; ++s) {
+        for (std::int64_t i = 0; i < kSamples; ++i) {
+          INFO(list.name << ", workers " << workers << ", stage " << s << ", sample " << i);
+          const hwmodel::MicrobatchVersions& expected = versions.stages[s].microbatches[i];
+          CHECK(reads[{ActionKind::kForward, s, i}] == expected.forward);
+          CHECK(reads[{ActionKind::kBackward, s, i}] == expected.backward);
+        }
+      }
+    }
   }
 }
 
@@ -669,22 +580,6 @@ TEST_CASE("Lists that a network cannot follow are refused", "[list]") {
   options.schedule.microbatches = 1;
   options.schedule.actions.resize(2);
   CHECK_FALSE(WhyNot(options).empty());
-}
-
-void CompareWithEmulation(const char* network, const char* rule, std::int64_t samples) {
-  INFO(network << ", " << rule);
-  TrainerOptions options = Options(network, samples);
-  options.rule.rule = FindRule(rule);
-  CompareWithEmulation(options, samples);
-}
-
-TEST_CASE("A VGG follows the literal emulation", "[pb][emulation]") {
-  for (const char* rule : {"lwp-v+sc", "lwp-w"}) CompareWithEmulation("narrow-vgg", rule, 60);
-}
-
-// Takes several minutes and 4 GB.
-TEST_CASE("VGG-11 follows the literal emulation, every rule", "[pb][emulation][.long]") {
-  for (const char* rule : kRules) CompareWithEmulation("vgg11", rule, 200);
 }
 
 TEST_CASE("What pipelined training cannot do is refused by name", "[pb]") {
