@@ -152,7 +152,7 @@ TEST_CASE("Values made again are the same, in less memory, for any schedule and 
 }
 
 TEST_CASE("The pipeline's stages that recompute are chosen, and no result depends on it", "[pb]") {
-  TrainerOptions options = Options("vgg11", 8);
+  TrainerOptions options = Options("narrow-vgg", 8);
   options.batch = 4;
   const int stages = options.network.stage_count();
   options.schedule = hwmodel::ExpandGroups(hwmodel::Gpipe(3, 8, 4), std::vector<int>{3, 7, stages});
@@ -220,11 +220,11 @@ TEST_CASE("A state in flight goes on where the same stages make values again", "
 }
 
 TEST_CASE("Statistics of batch normalisation count a micro-batch that is made again once", "[pb]") {
-  TrainerOptions options = Options("resnet20", 24);
+  TrainerOptions options = Options("resnet8", 24);
   options.network =
-      hwmodel::MakeNetwork({.name = "resnet20", .normalization = hwmodel::Normalization::kBatch});
+      hwmodel::MakeNetwork({.name = "resnet8", .normalization = hwmodel::Normalization::kBatch});
   options.batch = options.microbatch = 8;
-  options.schedule = hwmodel::ExpandGroups(hwmodel::Gpipe(2, 2, 1), std::vector<int>{16, 34});
+  options.schedule = hwmodel::ExpandGroups(hwmodel::Gpipe(2, 2, 1), std::vector<int>{8, 16});
   const auto kept = MakeTrainer(options);
   const Outcome outcome = Run(*kept, 24);
   options.recompute = true;
@@ -317,7 +317,7 @@ TEST_CASE("Values are made again by the version that the forward read and the ba
 }
 
 TEST_CASE("Without delay every rule is SGDM bit for bit", "[pb]") {
-  TrainerOptions sequential = Options("resnet20", 24);
+  TrainerOptions sequential = Options("resnet8", 24);
   sequential.schedule = {};
   sequential.batch = 4;
   const std::string expected = Run(*MakeTrainer(sequential), 24).weights;
@@ -532,7 +532,7 @@ std::string ResumedDigest(TrainerOptions options, std::int64_t samples, int befo
 }
 
 TEST_CASE("Split backwards give the bits of whole ones", "[list]") {
-  for (const char* network : {"lenet5", "resnet20"}) {
+  for (const char* network : {"lenet5", "resnet8"}) {
     constexpr std::int64_t kSamples = 48;
     TrainerOptions options = Options(network, kSamples);
     options.learning_rate.base = 1e-3;

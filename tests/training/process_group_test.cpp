@@ -30,8 +30,6 @@ constexpr Case kCases[] = {
      }},
     {"SpecTrain, LeNet-5", "lenet5",
      [](TrainerOptions& o) { o.rule.rule = analysis::FindRule("spectrain"); }},
-    {"pb, LeNet-5", "lenet5",
-     [](TrainerOptions& o) { o.rule.rule = analysis::FindRule("lwp-v+sc"); }},
     {"fill-drain, ResNet-20", "resnet20",
      [](TrainerOptions& o) {
        o.schedule = {};

@@ -171,7 +171,7 @@ constexpr Case kCases[] = {
        o.precision = Precision::kDouble;
        o.convolution = ConvolutionMethod::kReference;
      }},
-    {"fill-drain, micro-batches of two, ResNet-20", "resnet20", true,
+    {"fill-drain, micro-batches of two, ResNet-8", "resnet8", true,
      [](TrainerOptions& o) { o.microbatch = 2; }},
     {"flush, LeNet-5", "lenet5", true,
      [](TrainerOptions& o) {
@@ -355,6 +355,7 @@ TEST_CASE("Memory is predicted for all replicas", "[replicas]") {
   for (const int replicas : {1, 2, 3}) {
     RunAsProcesses(replicas, [&](const std::shared_ptr<ProcessGroup>& group) {
       TrainerOptions options = OptionsOf(kCases[2], {replicas, 1, 1});
+      options.network = TestNetwork("resnet20");
       options.processes = group;
       const std::int64_t all = MakeTrainer(options)->memory_bytes();
       CheckInProcess(std::abs(PredictMemory(options).total() - all) < all / 10);
