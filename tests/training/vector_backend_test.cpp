@@ -70,7 +70,6 @@ TEST_CASE("ResNet's stages agree with the reference", "[vector]") {
 
 TEST_CASE("VGG's, LeNet's and the MLP's stages agree with the reference", "[vector]") {
   CompareStages(MakeNetwork({.name = "vgg11"}), 1);
-  CompareStages(MakeNetwork({.name = "vgg11", .normalization = Normalization::kNone}), 1);
   CompareStages(MakeNetwork({.name = "lenet5"}), 2);
   CompareStages(MakeNetwork({.name = "mlp", .input = {3, 5, 7}, .hidden = {19, 33}}), 3);
 }
