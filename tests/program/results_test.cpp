@@ -93,8 +93,9 @@ TEST_CASE("frontier: rows without delay say which of two rules is the better, an
     const std::vector<std::string> cells = Split(table[row + 1], ',');
     return std::pair(cells[cells.size() - 2], cells.back());
   };
-  for (const std::size_t i : {0, 1, 2})
+  for (const std::size_t i : {0, 1, 2}) {
     CHECK(ends(i) == std::pair<std::string, std::string>("sc", "1"));
+  }
   for (std::size_t i = 3; i < rows.size(); ++i) {
     const Json& row = rows[i];
     INFO(row);
