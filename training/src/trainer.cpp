@@ -139,22 +139,14 @@ class TrainerOf final : public Trainer {
                           source, samples);
   }
 
-  std::vector<NamedTensor> ExportWeights() const override {
-    std::vector<NamedTensor> tensors;
-    ForEachWeight([&](const ParameterTensor& tensor, const std::vector<Real>& values) {
-      tensors.push_back({tensor.name, tensor.shape, {values.begin(), values.end()}});
-    });
-    return tensors;
-  }
+  std::vector<NamedTensor> ExportWeights() const override { return Export(WeightPlaces()); }
 
   std::vector<NamedTensor> ExportState() const override {
-    std::vector<NamedTensor> tensors = ExportWeights();
+    std::vector<std::size_t> places = WeightPlaces();
     for (std::size_t place = Parameters::kStates; place < RunningPlace(); ++place) {
-      ForEachTensor(place, [&](const ParameterTensor& tensor, const std::vector<Real>& values) {
-        tensors.push_back({StateName(tensor, place), tensor.shape, {values.begin(), values.end()}});
-      });
+      places.push_back(place);
     }
-    return tensors;
+    return Export(places);
   }
 
   void ImportState(std::span<const NamedTensor> tensors) override {
@@ -169,17 +161,20 @@ class TrainerOf final : public Trainer {
     }
     ReplaceWeights(weights);
     // A tensor whose optimizer counts updates takes over all its arrays or none.
+    const auto name_of = [](const ParameterTensor& state) {
+      return state.name.substr(state.name.rfind('/') + 1);
+    };
     std::set<std::string> incomplete;
-    ForEachOwnState([&](int /*stage*/, const ParameterTensor& tensor, std::size_t place) {
+    ForEachOwnState([&](int /*stage*/, const ParameterTensor& tensor, std::size_t /*place*/) {
       const Optimizer& optimizer =
           DefinitionFor(options_.optimizer.optimizer, tensor.shape.size()).row;
-      if (optimizer.counts_updates && !states.contains(StateName(tensor, place))) {
-        incomplete.insert(tensor.name);
+      if (optimizer.counts_updates && !states.contains(tensor.name)) {
+        incomplete.insert(name_of(tensor));
       }
     });
     ForEachOwnState([&](int stage, const ParameterTensor& tensor, std::size_t place) {
-      const auto found = states.find(StateName(tensor, place));
-      if (found == states.end() || incomplete.contains(tensor.name)) return;
+      const auto found = states.find(tensor.name);
+      if (found == states.end() || incomplete.contains(name_of(tensor))) return;
       PackNamed(tensor, *found->second, pipeline_.parameters(stage).array(place));
     });
   }
@@ -191,10 +186,11 @@ class TrainerOf final : public Trainer {
 
   std::string WeightsSha256() const override {
     Sha256 digest;
-    ForEachWeight([&](const ParameterTensor& tensor, const std::vector<Real>& values) {
+    const auto add = [&](const ParameterTensor& tensor, const std::vector<Real>& values) {
       digest.Update(tensor.name + " " + ShapeText(tensor.shape) + "\n");
       digest.Update(std::as_bytes(std::span<const Real>(values)));
-    });
+    };
+    ForEachTensor(WeightPlaces(), add);
     return digest.HexDigest();
   }
 
@@ -341,18 +337,6 @@ class TrainerOf final : public Trainer {
         }
       }
     }
-  }
-
-  std::string StateName(const ParameterTensor& tensor, std::size_t place) const {
-    const std::size_t number = place - Parameters::kStates;
-    const OptimizerDefinition& definition =
-        DefinitionFor(options_.optimizer.optimizer, tensor.shape.size());
-    const std::size_t beside_tensors =
-        RunningPlace() - Parameters::kStates - definition.row.tensor_arrays.size();
-    const std::string_view array = number < beside_tensors
-                                       ? definition.row.arrays[number]
-                                       : definition.row.tensor_arrays[number - beside_tensors];
-    return std::string(array) + "/" + tensor.name;
   }
 
   typename Pipeline<Real>::Options PipelineOptions() {
@@ -540,25 +524,30 @@ class TrainerOf final : public Trainer {
 
   bool IsFirst() const { return options_.processes == nullptr || options_.processes->rank() == 0; }
 
-  // visit(tensor, values in PyTorch's order) for all stages' arrays at that place. Collective.
+  // visit(tensor, values in PyTorch's order) for all stages' arrays at these places. Collective.
   template <class Visit>
-  void ForEachTensor(std::size_t place, Visit visit) const {
-    const StageArrays<Real> arrays = pipeline_.Collect(place);
-    for (int s = 0; s < pipeline_.stage_count(); ++s) {
-      for (const ParameterTensor& tensor : pipeline_.parameters(s).named_tensors(place)) {
-        std::vector<Real> values(tensor.size());
-        Unpack<Real>(tensor, arrays.data[s], values);
-        visit(tensor, values);
+  void ForEachTensor(const std::vector<std::size_t>& places, Visit visit) const {
+    for (const std::size_t place : places) {
+      const StageArrays<Real> arrays = pipeline_.Collect(place);
+      for (int s = 0; s < pipeline_.stage_count(); ++s) {
+        for (const ParameterTensor& tensor : pipeline_.parameters(s).named_tensors(place)) {
+          std::vector<Real> values(tensor.size());
+          Unpack<Real>(tensor, arrays.data[s], values);
+          visit(tensor, values);
+        }
       }
     }
   }
 
-  // The same for all parameters, then all running statistics.
-  template <class Visit>
-  void ForEachWeight(Visit visit) const {
-    for (const std::size_t place : {Parameters::kWeights, RunningPlace()}) {
-      ForEachTensor(place, visit);
-    }
+  // Of all parameters, then all running statistics.
+  std::vector<std::size_t> WeightPlaces() const { return {Parameters::kWeights, RunningPlace()}; }
+
+  std::vector<NamedTensor> Export(const std::vector<std::size_t>& places) const {
+    std::vector<NamedTensor> tensors;
+    ForEachTensor(places, [&](const ParameterTensor& tensor, const std::vector<Real>& values) {
+      tensors.push_back({tensor.name, tensor.shape, {values.begin(), values.end()}});
+    });
+    return tensors;
   }
 
   // The first one with a number that is not finite. Collective.

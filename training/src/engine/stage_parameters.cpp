@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <tuple>
+#include <utility>
 
 namespace batchless::training {
 namespace {
@@ -18,18 +21,24 @@ std::size_t CountArrays(const Optimizer& optimizer,
   return most;
 }
 
-// What the tensor has in the optimizer's array of that number, of which `beside_weights` are laid out as
-// stages lay out weights; the others are row by row.
+// What the tensor has in the optimizer's array of that number, "ARRAY/TENSOR", of which `beside_weights` are
+// laid out as stages lay out weights; the others are row by row.
 std::optional<ParameterTensor> StateTensor(const ParameterTensor& tensor,
                                            const OptimizerDefinition& definition,
                                            std::size_t beside_weights, std::size_t number) {
-  if (number < beside_weights) {
-    return number < definition.row.arrays.size() ? std::optional(tensor) : std::nullopt;
+  const bool is_beside_weights = number < beside_weights;
+  if (!is_beside_weights) number -= beside_weights;
+  const std::vector<std::string_view>& arrays =
+      is_beside_weights ? definition.row.arrays : definition.row.tensor_arrays;
+  if (number >= arrays.size()) return std::nullopt;
+  std::string name = std::string(arrays[number]) + "/" + tensor.name;
+  if (is_beside_weights) {
+    ParameterTensor state = tensor;
+    state.name = std::move(name);
+    return state;
   }
-  number -= beside_weights;
-  if (number >= definition.row.tensor_arrays.size()) return std::nullopt;
   const std::vector<std::int64_t> shape = definition.tensor_array_shape(tensor, number);
-  return shape.empty() ? std::nullopt : std::optional(RowByRow(tensor.name, shape));
+  return shape.empty() ? std::nullopt : std::optional(RowByRow(std::move(name), shape));
 }
 
 }  // namespace

@@ -95,7 +95,8 @@ class StageParameters {
   static constexpr std::size_t kStates = 1;
   std::size_t running_place() const { return kStates + state_count(); }
   std::size_t state_count() const { return named_tensors_.size() - 2; }  // arrays of the optimizer
-  // What lies in one of these arrays, with the names of the stage's tensors.
+  // What lies in one of these arrays, with the names of the stage's tensors; in an optimizer's array,
+  // "ARRAY/TENSOR".
   const std::vector<ParameterTensor>& named_tensors(std::size_t place) const {
     return named_tensors_[place];
   }
