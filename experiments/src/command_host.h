@@ -3,9 +3,11 @@
 #pragma once
 
 #include <atomic>
+#include <csignal>
 #include <cstddef>
 #include <functional>
 
+#include "interruption.h"
 #include "text_output.h"
 
 namespace batchless {
@@ -28,7 +30,9 @@ struct CommandHost {
 };
 
 // Throws Interrupted where the monitor's owner wants the work to end.
-void CheckStopped(const WorkMonitor* monitor);
+inline void CheckStopped(const WorkMonitor* monitor) {
+  if (monitor != nullptr && monitor->stop) throw Interrupted(SIGINT, "interrupted");
+}
 
 // Whether a command's result is one JSON object, and where that goes.
 struct JsonOutput {
@@ -36,7 +40,10 @@ struct JsonOutput {
   CommandHost host{};
 
   explicit operator bool() const { return is_wanted; }
-  void Put(const Json& object) const;
+  void Put(const Json& object) const {
+    CheckStopped(host.monitor);
+    host.take_result ? host.take_result(object) : PrintText("{}\n", JsonText(object));
+  }
 };
 
 }  // namespace batchless
