@@ -38,21 +38,19 @@ def help_of(program: str, *command: str) -> str:
     return subprocess.run([program, *command, "--help"], capture_output=True, text=True, check=True).stdout
 
 
-def section(text: str, title: str) -> list[str]:
+def section(text: str, title: str) -> str:
     """The lines under `Title:` up to the next empty line."""
     found = re.search(rf"^{title}:\n(.*?)(?:\n\n|\Z)", text, re.S | re.M)
-    return found.group(1).splitlines() if found else []
+    return found.group(1) if found else ""
 
 
 def commands(text: str) -> dict[str, str]:
     """Each command and its line."""
-    pairs = (re.match(r"  (\S+)\s+(.*)", line) for line in section(text, "Commands"))
-    return {pair.group(1): pair.group(2) for pair in pairs if pair}
+    return dict(re.findall(r"^  (\S+) +(.*)", section(text, "Commands"), re.M))
 
 
 def options(text: str) -> list[str]:
-    lines = section(text, "Options")
-    return [name for line in lines for name in re.findall(r"^  (?:-\w,)?(--[\w-]+)", line)]
+    return re.findall(r"^  (?:-\w,)?(--[\w-]+)", section(text, "Options"), re.M)
 
 
 def page(name: str, text: str) -> str:
