@@ -100,7 +100,7 @@ class Run:
     def changed_file(self) -> str:
         """The key of a file that has changed since; empty where none has."""
         before = self.files()
-        return next((key for key, now in self.files(_digest).items() if now != before[key]), "")
+        return next((key for key, now in self.files(digest).items() if now != before[key]), "")
 
     def configuration(self) -> str:
         """The settings as TOML for the trainer."""
@@ -153,8 +153,8 @@ def _located(value: str) -> str:
     return str(FOLDER.parent.parent / value)
 
 
-def _digest(path: str) -> str:
-    """Empty where nothing can be read, which is the trainer's to refuse."""
+def digest(path: str | Path) -> str:
+    """SHA-256 of a file; empty where nothing can be read."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -162,7 +162,7 @@ def _digest(path: str) -> str:
         return ""
 
 
-_digest_before = functools.cache(_digest)
+_digest_before = functools.cache(digest)
 
 
 def slug(text: str) -> str:
