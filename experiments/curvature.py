@@ -17,14 +17,12 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+# One in PYTHONPATH comes first.
+sys.path.append(str(Path(__file__).resolve().parent.parent / "build/python"))
 try:
     import batchless
 except ImportError:
-    sys.path.append(str(Path(__file__).resolve().parent.parent / "build/python"))
-    try:
-        import batchless
-    except ImportError:
-        sys.exit("curvature: no Python module batchless, accepted: it in PYTHONPATH, or `make python` before")
+    sys.exit("curvature: no Python module batchless, accepted: it in PYTHONPATH, or `make python` before")
 
 # The samples in their order, as they are.
 AS_THEY_ARE = {"order": "sequential", "augment": False, "limit_validation": 1}
