@@ -15,15 +15,12 @@ def entry(name, value, level="##"):
     return f"{level} {name}\n\n```python\nbatchless.{name}{signature}\n```\n\n```text\n{text}\n```\n"
 
 
-def methods(owner):
-    return [(name, value) for name, value in vars(owner).items() if inspect.isfunction(value) and name[0] != "_"]
-
-
 def main():
     print(f"# Python\n\n{inspect.getdoc(batchless).split(chr(10), 1)[0]}\n")
     print(entry("Trainer", batchless.Trainer))
-    for name, value in methods(batchless.Trainer):
-        print(entry(f"Trainer.{name}", value, level="###"))
+    for name, value in vars(batchless.Trainer).items():
+        if inspect.isfunction(value) and name[0] != "_":
+            print(entry(f"Trainer.{name}", value, level="###"))
     for name in sorted(batchless.__all__):
         if name != "Trainer":
             print(entry(name, getattr(batchless, name)))
