@@ -231,20 +231,13 @@ def cross_entropy(scores, labels):
     return -logs[numpy.arange(len(logs)), numpy.ravel(labels)].mean()
 
 
-def document(network):
-    """A network of the user's as a file's text."""
-    stages = network["stage"]
-    text = toml.to_document({key: value for key, value in network.items() if key != "stage"})
-    return text + "".join("[[stage]]\n" + toml.to_document(stage) for stage in stages)
-
-
 def made(name, program, tmp_path):
     """A trainer with weights other than its first ones, and its network as a model."""
     own = {"small": SMALL, "pooled": POOLED, "gpt": GPT}.get(name)
     path, norm = name, ["--norm", "group"] if name.endswith("v1") else []
     if own:
         path = tmp_path / "net.toml"
-        path.write_text(document(own))
+        path.write_text(toml.to_document(own))
     settings = {"network": own or {"name": name, **({"norm": "group"} if norm else {})}}
     if name == "gpt":
         tokens = numpy.random.default_rng(4).integers(0, 11, 130)
