@@ -26,12 +26,10 @@ struct Weight {
   Index order;                             // entries of the rule's own
   Index forward_delay;
   Index backward_delay;
-  Index begin;
+  Index begin;   // of w, v, w before
   double gap;    // D - d, updates
   double decay;  // gamma
 
-  Index w() const { return begin; }
-  Index before() const { return begin + 2; }
   Index delta() const { return begin + order; }
   Index hats() const { return delta() + 1; }
   Index bars() const { return hats() + forward_delay; }
@@ -111,7 +109,7 @@ MatrixXd InconsistentStateMatrix(const InconsistentModel& model, const RuleSpec&
   for (Index k = 0; k < count; ++k) {
     const Weight& weight = weights[static_cast<std::size_t>(k)];
     hat.row(k) = PredictionRows(rule, weight.coefficients.horizon, eta, weight.begin, 1, dimension);
-    bar(k, weight.w()) = 1;
+    bar(k, weight.begin) = 1;
     if (backward == BackwardWeights::kStashed) bar.row(k) = hat.row(k);
     if (backward == BackwardWeights::kCorrected) bar(k, weight.delta()) = -weight.gap;
     forward_reads.row(k) = oldest(hat.row(k), weight.hats(), weight.bars());
@@ -128,10 +126,10 @@ MatrixXd InconsistentStateMatrix(const InconsistentModel& model, const RuleSpec&
   for (Index k = 0; k < count; ++k) {
     const Weight& weight = weights[static_cast<std::size_t>(k)];
     OwnUpdate(rule, weight.coefficients, momentum, eta, gradient.row(k), weight.begin, 1, matrix);
-    if (!rule.is_linear()) matrix(weight.before(), weight.w()) = 1;
+    if (!rule.is_linear()) matrix(weight.begin + 2, weight.begin) = 1;
     // The move w' - w.
-    RowVectorXd move = matrix.row(weight.w());
-    move(weight.w()) -= 1;
+    RowVectorXd move = matrix.row(weight.begin);
+    move(weight.begin) -= 1;
     matrix.row(weight.delta()) = (1 - weight.decay) * move;
     matrix(weight.delta(), weight.delta()) += weight.decay;
     keep(hat.row(k), weight.hats(), weight.bars());
