@@ -26,19 +26,15 @@ Real FromWholeTurn(const Real& angle) {
   return angle - turn * floor(angle / turn + Real(0.5));
 }
 
-/// Powers of u = z - 1 from powers of z.
-std::vector<FiftyDigits> Shifted(std::vector<FiftyDigits> c) {
+template <class Real>
+Polynomial<Real> Rounded(std::vector<FiftyDigits> c) {
+  Polynomial<Real> p;
+  for (const FiftyDigits& value : c) p.in_z.push_back(static_cast<Real>(value));
+  // Powers of u = z - 1 from powers of z.
   for (std::size_t k = 0; k < c.size(); ++k) {
     for (std::size_t j = c.size() - 1; j-- > k;) c[j] += c[j + 1];
   }
-  return c;
-}
-
-template <class Real>
-Polynomial<Real> Rounded(const std::vector<FiftyDigits>& c) {
-  Polynomial<Real> p;
-  for (const FiftyDigits& value : c) p.in_z.push_back(static_cast<Real>(value));
-  for (const FiftyDigits& value : Shifted(c)) p.in_u.push_back(static_cast<Real>(value));
+  for (const FiftyDigits& value : c) p.in_u.push_back(static_cast<Real>(value));
   return p;
 }
 
