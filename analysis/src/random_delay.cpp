@@ -84,12 +84,6 @@ double Crossing(Rise rise, double guess, double tolerance, double known_at = 0,
   return (below + above) / 2;
 }
 
-// 1/gamma - 1.
-template <class Real>
-double Rise(Real gamma) {
-  return gamma == 0 ? 1e300 : static_cast<double>(1 / gamma - 1);
-}
-
 // ln of the mean square's growth where that is above `least`, else `least`: the larger of two for one value
 // of the function.
 template <class Real>
@@ -98,7 +92,8 @@ double CriterionLogGrowth(const VaryingDelay& point, double rate, double least =
   constexpr double kTolerance = std::is_same_v<Real, double> ? 1e-11 : 1e-15;
   const CovarianceCriterion<Real> criterion(point, rate);
   const auto rise = [&](double log_r) {
-    return Rise(criterion.Gamma(std::exp(static_cast<Real>(log_r))));
+    const Real gamma = criterion.Gamma(std::exp(static_cast<Real>(log_r)));
+    return gamma == 0 ? 1e300 : static_cast<double>(1 / gamma - 1);
   };
   if (std::isfinite(least)) {
     if (rise(least) >= 0) return least;
