@@ -337,48 +337,35 @@ TEST_CASE("A chain's radius is not that of any one uniform delay") {
 TEST_CASE("Options that can not be solved are refused by name") {
   const PipelineOptions good = Chain(Spec("sc"), 3, 0.9, 0.1);
   CHECK(WhyInvalid(good).empty());
-  const auto error = [](const PipelineOptions& options) {
+  const auto error = [&](auto change) {
+    PipelineOptions options = good;
+    change(options);
     std::string why = WhyInvalid(options);
     CHECK_THROWS_WITH(StateMatrix(options), why);
     CHECK_THROWS_WITH(PipelineStability(options), why);
     return why;
   };
-  PipelineOptions bad = good;
-  bad.hessian(0, 2) = 0.5;
-  CHECK(error(bad) == "hessian: got an asymmetry of 0.5, accepted: a symmetric matrix");
-  bad = good;
-  bad.hessian = MatrixXd::Zero(3, 2);
-  CHECK(error(bad) == "hessian: got 3x2, accepted: a square matrix");
-  bad = good;
-  bad.hessian = MatrixXd();
-  CHECK(error(bad) == "hessian: got 0x0, accepted: a square matrix");
-  bad = good;
-  bad.hessian(1, 1) = std::numeric_limits<double>::quiet_NaN();
-  CHECK(error(bad).find("hessian: got entries that are not finite") == 0);
-  bad = good;
-  bad.delays = {};
-  CHECK(error(bad).find("delays: got 0") == 0);
-  bad = good;
-  bad.delays[1] = -2;
-  CHECK(error(bad).find("delay: got -2") == 0);
-  bad = good;
-  bad.widths = {1, 2};
-  CHECK(error(bad) == "widths: got 2 widths, accepted: one for each of 3 stages");
-  bad = good;
-  bad.widths = {1, 1, 2};
-  CHECK(error(bad) == "widths: got a sum of 4, accepted: the size of the Hessian, 3");
-  bad = good;
-  bad.widths = {0, 1, 2};
-  CHECK(error(bad).find("widths: got 0") == 0);
-  bad = good;
-  bad.momentum = -0.1;
-  CHECK(error(bad).find("momentum: got -0.1") == 0);
-  bad = good;
-  bad.learning_rate = -1;
-  CHECK(error(bad).find("learning_rate: got -1") == 0);
-  bad = good;
-  bad.rule.options.horizon = 2;
-  CHECK(error(bad).find("horizon: got 2") == 0);
+  CHECK(error([](auto& o) { o.hessian(0, 2) = 0.5; }) ==
+        "hessian: got an asymmetry of 0.5, accepted: a symmetric matrix");
+  CHECK(error([](auto& o) { o.hessian = MatrixXd::Zero(3, 2); }) ==
+        "hessian: got 3x2, accepted: a square matrix");
+  CHECK(error([](auto& o) { o.hessian = MatrixXd(); }) ==
+        "hessian: got 0x0, accepted: a square matrix");
+  CHECK(error([](auto& o) {
+          o.hessian(1, 1) = std::numeric_limits<double>::quiet_NaN();
+        }).find("hessian: got entries that are not finite") == 0);
+  CHECK(error([](auto& o) { o.delays = {}; }).find("delays: got 0") == 0);
+  CHECK(error([](auto& o) { o.delays[1] = -2; }).find("delay: got -2") == 0);
+  CHECK(error([](auto& o) {
+          o.widths = {1, 2};
+        }) == "widths: got 2 widths, accepted: one for each of 3 stages");
+  CHECK(error([](auto& o) {
+          o.widths = {1, 1, 2};
+        }) == "widths: got a sum of 4, accepted: the size of the Hessian, 3");
+  CHECK(error([](auto& o) { o.widths = {0, 1, 2}; }).find("widths: got 0") == 0);
+  CHECK(error([](auto& o) { o.momentum = -0.1; }).find("momentum: got -0.1") == 0);
+  CHECK(error([](auto& o) { o.learning_rate = -1; }).find("learning_rate: got -1") == 0);
+  CHECK(error([](auto& o) { o.rule.options.horizon = 2; }).find("horizon: got 2") == 0);
   PipelineOptions steep = Scalar(Spec("sgdm"), 0.5, 2, 0.5);
   steep.hessian *= 1e7;
   CHECK_THROWS_WITH(PipelineStability(steep),

@@ -268,30 +268,26 @@ TEST_CASE("Growth and decay far beyond a double's range are measured") {
 TEST_CASE("What can not be run is refused by name") {
   const SimulationOptions good = Options(Spec("sc"), 0.9, 2, 0.1, 10);
   CHECK(WhyInvalid(good).empty());
-  const auto error = [](const SimulationOptions& options) {
+  const auto error = [&](auto change) {
+    SimulationOptions options = good;
+    change(options);
     std::string text = WhyInvalid(options);
     CHECK_THROWS_WITH(SimulateQuadratic(options), text);
     CHECK_THROWS_WITH(ImpulseResponse(options), text);
     return text;
   };
-  SimulationOptions bad = good;
-  bad.momentum = 2;
-  CHECK(error(bad) == "momentum: got 2, accepted: a number from 0 to 1");
-  bad = good;
-  bad.delay = -1;
-  CHECK(error(bad).find("delay: got -1") == 0);
-  bad = good;
-  bad.learning_rate = Limits::quiet_NaN();
-  CHECK(error(bad).find("learning_rate: got nan") == 0);
-  bad = good;
-  bad.initial_weight = Limits::infinity();
-  CHECK(error(bad).find("initial_weight: got inf") == 0);
-  bad = good;
-  bad.updates = kMaxUpdates + 1;
-  CHECK(error(bad) == "updates: got 5000001, accepted: an integer from 0 to 5000000");
-  bad = good;
-  bad.rule.options.horizon = 1;
-  CHECK(error(bad).find("horizon: got 1") == 0);
+  CHECK(error([](auto& o) { o.momentum = 2; }) ==
+        "momentum: got 2, accepted: a number from 0 to 1");
+  CHECK(error([](auto& o) { o.delay = -1; }).find("delay: got -1") == 0);
+  CHECK(error([](auto& o) {
+          o.learning_rate = Limits::quiet_NaN();
+        }).find("learning_rate: got nan") == 0);
+  CHECK(error([](auto& o) {
+          o.initial_weight = Limits::infinity();
+        }).find("initial_weight: got inf") == 0);
+  CHECK(error([](auto& o) { o.updates = kMaxUpdates + 1; }) ==
+        "updates: got 5000001, accepted: an integer from 0 to 5000000");
+  CHECK(error([](auto& o) { o.rule.options.horizon = 1; }).find("horizon: got 1") == 0);
 }
 
 TEST_CASE("One update of delay, written out, is stable up to half of what it is without") {

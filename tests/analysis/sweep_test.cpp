@@ -245,7 +245,9 @@ TEST_CASE("The memory that a sweep announces is what its results hold") {
 TEST_CASE("Sweep options out of range are refused by name") {
   const SweepOptions good = Grid(Spec("sc"), 4);
   CHECK(WhyInvalid(good).empty());
-  const auto refused = [&](const SweepOptions& options, const std::string& beginning) {
+  const auto refused = [&](auto change, const std::string& beginning) {
+    SweepOptions options = good;
+    change(options);
     const std::string why = WhyInvalid(options);
     CAPTURE(why);
     CHECK(why.rfind(beginning, 0) == 0);
@@ -253,27 +255,15 @@ TEST_CASE("Sweep options out of range are refused by name") {
     CHECK_THROWS_WITH(RunSweep(options), why);
     CHECK_THROWS_AS(RunSweep(options), InvalidArgument);
   };
-  SweepOptions bad = good;
-  bad.momenta = {0.5, 1.25};
-  refused(bad, "momentum: got 1.25");
-  bad.momenta = {std::numeric_limits<double>::quiet_NaN()};
-  refused(bad, "momentum: got nan");
-  bad.momenta = {};
-  refused(bad, "momenta: got none");
-  bad = good;
-  bad.rates = {0.1, 0};
-  refused(bad, "rate: got 0");
-  bad.rates = {};
-  refused(bad, "rates: got none");
-  bad = good;
-  bad.threads = -1;
-  refused(bad, "threads: got -1");
-  bad = good;
-  bad.delay = kMaxDelay + 1;
-  refused(bad, "delay: got 10000001");
-  bad = good;
-  bad.rule.options.horizon = 3;
-  refused(bad, "horizon: got 3");
+  refused([](auto& o) { o.momenta = {0.5, 1.25}; }, "momentum: got 1.25");
+  refused([](auto& o) { o.momenta = {std::numeric_limits<double>::quiet_NaN()}; },
+          "momentum: got nan");
+  refused([](auto& o) { o.momenta = {}; }, "momenta: got none");
+  refused([](auto& o) { o.rates = {0.1, 0}; }, "rate: got 0");
+  refused([](auto& o) { o.rates = {}; }, "rates: got none");
+  refused([](auto& o) { o.threads = -1; }, "threads: got -1");
+  refused([](auto& o) { o.delay = kMaxDelay + 1; }, "delay: got 10000001");
+  refused([](auto& o) { o.rule.options.horizon = 3; }, "horizon: got 3");
 }
 
 }  // namespace
