@@ -96,7 +96,7 @@ TEST_CASE("Interleaved heavy balls attain the limit at every curvature") {
   }
 }
 
-TEST_CASE("No rule of ten thousand random stable linear rules is faster than the limit") {
+TEST_CASE("No rule of two thousand random stable linear rules is faster than the limit") {
   std::mt19937_64 engine(2022);
   std::uniform_real_distribution<double> uniform(0, 1);
   // Zeros and poles: slow ones near 1 as in rules that work, and any others.
@@ -116,7 +116,7 @@ TEST_CASE("No rule of ten thousand random stable linear rules is faster than the
   };
   int rules = 0, beaten = 0;
   double nearest = 1e300;
-  for (int trial = 0; rules < 10'000 && trial < 1'000'000; ++trial) {
+  for (int trial = 0; rules < 2'000 && trial < 100'000; ++trial) {
     const Delay delay = static_cast<Delay>(engine() % 7);
     const std::size_t order = 1 + engine() % 5;
     const Powers denominator = Multiply<double>({1, -1}, factors(order - 1));
@@ -138,7 +138,7 @@ TEST_CASE("No rule of ten thousand random stable linear rules is faster than the
     nearest = std::min(nearest, limit.log_radius / std::log(worst));
     beaten += std::log(worst) < limit.log_radius * (1 + kDoubleRootTolerance) ? 1 : 0;
   }
-  CHECK(rules == 10'000);
+  CHECK(rules == 2'000);
   CHECK(beaten == 0);
   // The draw comes near enough to put the limit to the test.
   CHECK(nearest < 3);

@@ -434,10 +434,9 @@ TEST_CASE("Cores of a region exchange values over the links of its edge", "[thro
     // Work takes 2 / k of the 2 / sqrt(k) seconds.
     const Bound bound = cores > 4 ? Bound::kFabric : Bound::kCompute;
     CHECK(mesh.workers[0].bound == bound);
-    CHECK(PredictThroughput(workload, machine, {.schedule = "sequential"}).bottleneck ==
-          Name(bound));
-    CHECK(PredictThroughput(workload, machine, {.schedule = "sequential"}).samples_per_second ==
-          Approx(mesh.samples_per_second));
+    const Throughput layers = PredictThroughput(workload, machine, {.schedule = "sequential"});
+    CHECK(layers.bottleneck == Name(bound));
+    CHECK(layers.samples_per_second == Approx(mesh.samples_per_second));
     machine.fabric_links = 1;
     CHECK(PredictThroughput(workload, machine, {.schedule = "pb"}).samples_per_second ==
           Approx(cores / 2).epsilon(1e-6));

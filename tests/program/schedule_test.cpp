@@ -144,9 +144,8 @@ TEST_CASE("actions are left out of the JSON where they go to a file or are too m
 
 TEST_CASE("what the program writes it reads as the same schedule") {
   const TemporaryFolder folder;
-  for (const std::string kind :
-       {"pb", "fill-drain", "gpipe", "1f1b", "2bw", "pipedream-flush", "interleaved", "zb-h1",
-        "zb-v", "dualpipe-v", "dualpipe", "amdp", "amdp-multi"}) {
+  // Whole and split backwards, one and several workers a stage.
+  for (const std::string kind : {"pb", "2bw", "zb-v", "amdp-multi"}) {
     for (const std::string ending : {"csv", "txt"}) {
       CAPTURE(kind, ending);
       Json first =
