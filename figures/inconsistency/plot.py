@@ -2,7 +2,7 @@ from figures.lib import style
 
 READS = {
     "current": {"color": "#000000", "marker": "o", "linestyle": "-", "label": "current weights"},
-    "stashed": {"color": "#0072B2", "marker": "s", "linestyle": (0, (5, 2)), "label": "stashed"},
+    "stashed": {"color": "#56B4E9", "marker": "<", "linestyle": (0, (5, 2)), "label": "stashed"},
     "corrected": {"color": "#CC79A7", "marker": "^", "linestyle": (0, (2, 1)), "label": "corrected (T2)"},
 }
 MODELS = [
@@ -34,8 +34,7 @@ def draw(data):
             what = ("$m$ = 0", "$m$ = 0.9")[column]
             style.panel(ax, "abcd"[2 * row + column], f"{title}, {what}")
         plain.set_ylabel("critical rate $\\eta\\lambda$" if row == 0 else "critical rate $\\eta$")
-        if row == 0:
-            plain.legend(handles=reads)
-        else:
+        plain.legend(handles=reads, loc="upper right" if row == 0 else "lower left")
+        if row == 1:
             style.legend_below(fig, grid[3, :], rules, 5)
     return fig
