@@ -2,6 +2,7 @@
 
 import re
 import tempfile
+import tomllib
 import unittest
 from pathlib import Path
 
@@ -183,6 +184,17 @@ holds = { a = "reproduced", b = "not reproduced", c = "not tested" }
         pictures = re.findall(r'^figure = "(.*)"$', text, re.MULTILINE)
         self.assertEqual(len(pictures), 4)
         self.assertLessEqual(set(pictures), drawn)
+
+    def test_a_number_of_a_publication_that_was_not_read_is_called_recalled(self):
+        recalled = {
+            claim["id"]
+            for claim in claims.load(Path("figures/claims"))
+            if claim["provenance"] == "recalled"
+        }
+        for part in tomllib.loads(findings.PATH.read_text(encoding="utf-8"))["part"]:
+            for sentence in part["sentence"]:
+                if "publication" in sentence["text"] and recalled & set(sentence.get("holds", {})):
+                    self.assertIn("recalled", sentence["text"])
 
     def test_the_page_comes_first_and_leads_to_the_ledger(self):
         html = page(found=self.load(self.results()))
