@@ -108,7 +108,10 @@ def _span(table: Table) -> str:
         return " to ".join(ends)
 
     length = f"{between('samples', ',.0f')} samples"
-    return f"{length}, {between('epochs', '.3g')} epochs" if np.max(whole["epochs"]) >= 1 else length
+    if np.max(whole["epochs"]) < 1:
+        return length
+    epochs = between("epochs", ".3g")
+    return f"{length}, {epochs} {'epoch' if epochs == '1' else 'epochs'}"
 
 
 def subject(table: Table) -> str:

@@ -98,7 +98,9 @@ class Table(Folder):
     def test_runs_of_several_lengths_are_titled_by_all_of_them(self):
         short = line("B", 1, 30).replace(",1,4,40000,", ",1,1.5,15000,")
         early = line("C", 1, None).replace(",1,4,40000,", ",1,,700,")
+        one = line("D", 1, 20).replace(",1,4,40000,", ",1,1,10000,")
         for lines, span in (
+            ((one,), ": LeNet-5, 10,000 samples, 1 epoch "),
             ((line("A", 1, 40), early), ": LeNet-5, 40,000 samples, 4 epochs"),
             ((line("A", 1, 40), short, early), ": LeNet-5, 15,000 to 40,000 samples, 1.5 to 4 epochs"),
         ):
