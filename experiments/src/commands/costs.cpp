@@ -1,6 +1,6 @@
 #include <cstdint>
 #include <string>
-#include <string_view>
+#include <utility>
 
 #include "batchless/hwmodel/workload.h"
 #include "commands/commands.h"
@@ -11,13 +11,8 @@ namespace {
 
 using hwmodel::StageCost;
 
-struct Column {
-  std::string_view name;
-  std::int64_t StageCost::*cost;
-};
-
 // As network.h says what each is.
-constexpr Column kCostColumns[] = {
+constexpr std::pair<const char*, std::int64_t StageCost::*> kCostColumns[] = {
     {"parameters", &StageCost::parameters},
     {"forward_flops", &StageCost::forward_flops},
     {"input_gradient_flops", &StageCost::input_gradient_flops},
@@ -55,17 +50,15 @@ class CostsCommand final : public Command {
     TableOutput table(out_);
     Json total = Json::object();
     std::string columns = "stage,name";
-    for (const Column& column : kCostColumns) {
-      columns += fmt::format(",{}", column.name);
+    for (const auto& [name, cost] : kCostColumns) {
+      columns += fmt::format(",{}", name);
       std::int64_t sum = 0;
-      for (const StageCost& stage : workload.stages) sum += stage.*column.cost;
-      total[std::string(column.name)] = sum;
+      for (const StageCost& stage : workload.stages) sum += stage.*cost;
+      total[name] = sum;
     }
     const auto row = [&](std::size_t s) {
       Json stage = {{"stage", s}, {"name", workload.stage_names[s]}};
-      for (const Column& column : kCostColumns) {
-        stage[std::string(column.name)] = workload.stages[s].*column.cost;
-      }
+      for (const auto& [name, cost] : kCostColumns) stage[name] = workload.stages[s].*cost;
       return stage;
     };
     if (table.has_file() || !json()) table.Write(columns, workload.stages.size(), row);
