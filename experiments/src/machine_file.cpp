@@ -95,15 +95,11 @@ std::optional<double> FactorOf(std::string_view unit, Dimension dimension) {
   return std::nullopt;
 }
 
-struct MeasuredField {
-  std::string_view name;
-  std::vector<double> MeasuredNetwork::*times;
-};
-constexpr std::array<MeasuredField, 3> kMeasuredFields = {{
+constexpr std::pair<const char*, std::vector<double> MeasuredNetwork::*> kMeasuredFields[] = {
     {"forward_seconds", &MeasuredNetwork::forward_seconds},
     {"backward_seconds", &MeasuredNetwork::backward_seconds},
     {"update_seconds", &MeasuredNetwork::update_seconds},
-}};
+};
 
 class Reader {
  public:
@@ -249,7 +245,7 @@ class Reader {
     const toml::table* table = node.as_table();
     if (table == nullptr) file_.RefuseValue(node, name, "a section");
     Choices keys = {"source", "microbatch"};
-    for (const MeasuredField& field : kMeasuredFields) keys.push_back(field.name);
+    for (const auto& [key, times] : kMeasuredFields) keys.push_back(key);
     const bool is_alone = further != "workers";
     if (is_alone) keys.push_back("sample_flops");
     keys.push_back(further);
@@ -263,10 +259,10 @@ class Reader {
       measured.*member = ReadInteger(*table, name, key, 1, std::numeric_limits<std::int64_t>::max(),
                                      "an integer >= 1");
     }
-    for (const MeasuredField& field : kMeasuredFields) {
-      const toml::node* times = table->get(field.name);
-      if (times == nullptr) continue;
-      measured.*field.times = ReadTimes(fmt::format("{}.{}", name, field.name), *times);
+    for (const auto& [key, times] : kMeasuredFields) {
+      const toml::node* seconds = table->get(key);
+      if (seconds == nullptr) continue;
+      measured.*times = ReadTimes(fmt::format("{}.{}", name, key), *seconds);
     }
     const std::size_t stages = measured.forward_seconds.size();
     if (stages == 0 || measured.backward_seconds.size() != stages ||
@@ -341,10 +337,10 @@ std::string MachineText(const Machine& machine, std::string_view source) {
     if (!is_shared && measured.sample_flops != 0) {
       text += fmt::format("sample_flops = {}\n", measured.sample_flops);
     }
-    for (const MeasuredField& field : kMeasuredFields) {
+    for (const auto& [key, times] : kMeasuredFields) {
       std::vector<std::string> items;
-      for (const double value : measured.*field.times) items.push_back(analysis::ToText(value));
-      text += fmt::format("{} = [{}]\n", field.name, fmt::join(items, ", "));
+      for (const double value : measured.*times) items.push_back(analysis::ToText(value));
+      text += fmt::format("{} = [{}]\n", key, fmt::join(items, ", "));
     }
   }
   return text;
