@@ -69,9 +69,8 @@ a rule. --json without --out holds the actions too, unless there are more than 1
  private:
   // What a list says of the delays of runs that are long enough.
   struct SteadyDelays {
-    bool is_shown = true;                              // by the list itself
     std::optional<std::vector<std::int64_t>> updates;  // by stage; none where nothing tells them
-    std::string note;                                  // where they are not shown
+    std::string note;  // why the list does not show them; empty where it does
   };
 
   hwmodel::ScheduleOptions NamedOptions() const {
@@ -130,7 +129,6 @@ a rule. --json without --out holds the actions too, unless there are more than 1
       // There is none in the list.
     }
     SteadyDelays steady;
-    steady.is_shown = false;
     if (file_.given()) {
       steady.note = "the list does not repeat itself, or is too short for its steady state";
       return steady;
@@ -200,7 +198,7 @@ a rule. --json without --out holds the actions too, unless there are more than 1
     object["activations_in_flight"] = ByStage(summary, &StageSummary::activations_in_flight);
     object["weight_versions"] = ByStage(summary, &StageSummary::weight_versions);
     object["stashed_weight_versions"] = ByStage(summary, &StageSummary::stashed_weight_versions);
-    object["shows_steady_state"] = steady.is_shown;
+    object["shows_steady_state"] = steady.note.empty();
     object["steady_delays"] = OrNull(steady.updates);
     object["action_count"] = schedule.actions.size();
     if (out_.given()) {
@@ -224,7 +222,7 @@ a rule. --json without --out holds the actions too, unless there are more than 1
     PrintText("  utilisation   {:.6g}\n", summary.utilisation);
     PrintText("  bubble ratio  {:.6g}\n", summary.bubble_ratio);
     PrintText("  weights       {}\n", Name(schedule.weights));
-    if (!steady.is_shown) PrintText("  note          {}\n", steady.note);
+    if (!steady.note.empty()) PrintText("  note          {}\n", steady.note);
     PrintText("\n{:>5} {:>6} {:>13} {:>14} {:>9} {:>8} {:>12}\n", "stage", "worker",
               "forward delay", "backward delay", "in flight", "versions", "if stashed");
     for (int s = 0; s < schedule.stages; ++s) {
