@@ -22,9 +22,9 @@ def draw(data):
     eight = {name: x for name, x in cells.items() if MINI_BATCHES in name}
     height = 0.17 * max(len(single), len(eight)) + 0.8
     fig, axes = style.plt.subplots(1, 2, figsize=(style.PAGE, height))
-    for ax, letter, title, found in zip(axes, "ab", ("one sequence", "eight"), (single, eight)):
+    for ax, found in zip(axes, (single, eight)):
         draw_cells(ax, found)
-        style.panel(ax, letter, f"{title} an update")
+    style.titles(axes, "one sequence an update", "eight an update")
     return fig
 
 

@@ -37,9 +37,7 @@ def draw(data):
             places(table, shift), 100 * table["error"], color=color, linestyle="", marker=marker,
             markerfacecolor="white", label=label,
         )
-    for ax, letter, title, limit in zip(
-        axes, "ab", ("seconds of a step", "memory of a GPU"), LIMITS, strict=True
-    ):
+    for ax, limit in zip(axes, LIMITS, strict=True):
         ax.axhline(0, color="#999999", linewidth=0.8)
         for sign in (-1, 1):
             ax.axhline(sign * limit, color="#000000", linestyle=(0, (1, 1.5)), linewidth=0.8)
@@ -49,5 +47,5 @@ def draw(data):
         ax.set_xlabel("parameters")
         ax.set_ylabel("prediction's error (%)")
         ax.legend(loc="lower right", ncols=1)
-        style.panel(ax, letter, title)
+    style.titles(axes, "seconds of a step", "memory of a GPU")
     return fig

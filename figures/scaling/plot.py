@@ -19,9 +19,9 @@ def draw(data):
             ax.plot(rows["cores"][enough], rows[name][enough], label=label, **look)
     axes[0].set_yscale("log")
     axes[1].set_ylim(0, 1.05)
-    for ax, letter, title in zip(axes, "ab", ("samples a second", "busy cores"), strict=True):
+    for ax in axes:
         ax.set_xscale("log")
         ax.set_xlabel("cores")
-        style.panel(ax, letter, title)
+    style.titles(axes, "samples a second", "busy cores")
     axes[0].legend(loc="upper left")
     return fig
