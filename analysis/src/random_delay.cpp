@@ -181,16 +181,6 @@ void Validate(const VaryingDelay& point, double rate) {
   CheckNumber("rate", rate, kMinVaryingRate, kMaxRate, kWhereDelaysVary);
 }
 
-// One where the other search is made for: a root would be more than a verdict needs.
-bool IsStable(const VaryingDelay& point, double rate) {
-  if (IsChain(point)) {
-    Eigen::VectorXd moments;
-    return ChainMargin(DelaySystem(point, rate), RegimesOf(point.delays), 1, moments) > 0;
-  }
-  if (IsTrace(point)) return TraceRadius(point, rate) < 1;
-  return CovarianceCriterion<long double>(point, rate).Gamma(1) < 1;
-}
-
 // The least value of a function with one minimum in [low, high], and where.
 template <class Value>
 std::pair<double, double> Least(double low, double high, double tolerance, Value value) {
@@ -365,7 +355,15 @@ double CriticalRate(const VaryingDelay& point) {
   if (const auto delay = point.delays.only()) {
     return CriticalRate(point.rule, point.momentum, *delay);
   }
-  const auto stable = [&](double rate) { return IsStable(point, rate); };
+  // One where the other search is made for: a root would be more than a verdict needs.
+  const auto stable = [&](double rate) {
+    if (IsChain(point)) {
+      Eigen::VectorXd moments;
+      return ChainMargin(DelaySystem(point, rate), RegimesOf(point.delays), 1, moments) > 0;
+    }
+    if (IsTrace(point)) return TraceRadius(point, rate) < 1;
+    return CovarianceCriterion<long double>(point, rate).Gamma(1) < 1;
+  };
   return LargestStable(kMinVaryingRate, kMaxRate, 1.25, 1e-10, stable, stable);
 }
 
