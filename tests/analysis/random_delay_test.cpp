@@ -170,8 +170,7 @@ TEST_CASE("best half-lives at condition 100 under uniform delays from 0 to 8") {
         Known{"lwp-v+sc", DelayCompensation::kMean, 40.89},
         Known{"lwp-w+sc", DelayCompensation::kMean, 35.01},
         Known{"sgdm", DelayCompensation::kMean, 165.9},
-        Known{"lwp-w", DelayCompensation::kOwn, 88.3},
-        Known{"sc", DelayCompensation::kOwn, 101.3},
+        Known{"lwp-w", DelayCompensation::kOwn, 88.3}, Known{"sc", DelayCompensation::kOwn, 101.3},
         Known{"lwp-v+sc", DelayCompensation::kOwn, 50.3},
         Known{"lwp-w+sc", DelayCompensation::kOwn, 46.6}}) {
     INFO(rule);
