@@ -517,7 +517,7 @@ void CheckThatNoneIsOutside(const PipelineOptions& options, double radius) {
   CHECK(RootsOutside(options, radius * std::exp(-nearby)) > 0);
 }
 
-TEST_CASE("Many roots that are nearly the largest: none is outside the radius, one at it") {
+void CheckManyRoots(unsigned seed) {
   struct Point {
     const char* rule;
     int stages;
@@ -526,12 +526,20 @@ TEST_CASE("Many roots that are nearly the largest: none is outside the radius, o
   const Point point =
       GENERATE(Point{"sc", 70, 10, 0.99516, 5.558e-5}, Point{"lwp-w+sc", 64, 3e5, 0.99987, 0.0128},
                Point{"lwp-w+sc", 50, 825, 0.58, 0.265});
-  const unsigned seed = GENERATE(1u, 2u, 3u, 4u);
   CAPTURE(point.rule, point.stages, seed);
   PipelineOptions options = CoupledChain(point.rule, point.stages, point.condition, seed);
   options.momentum = point.momentum;
   options.learning_rate = point.rate;
   CheckThatNoneIsOutside(options, PipelineStability(options).spectral_radius);
+}
+
+TEST_CASE("Many roots that are nearly the largest: none is outside the radius, one at it") {
+  CheckManyRoots(GENERATE(1u, 2u));
+}
+
+TEST_CASE("Many roots of more Hessians that are nearly the largest: none is outside the radius",
+          "[.long]") {
+  CheckManyRoots(GENERATE(3u, 4u));
 }
 
 TEST_CASE("Roots that are between the points of a sweep are found") {
