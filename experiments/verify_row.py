@@ -5,8 +5,9 @@
 
 The run goes into OUT, by the program that is there now, and goes on where an earlier call with the same
 program, threads and data stopped. It has to end with the same digest of its weights, the same loss and
-the same accuracy: neither later commits nor threads change them, nor does the processor where it has
-AVX2. Prints the row's origin (commit, processor, dates) and exits 1 where anything is another.
+the same accuracy: neither later commits nor threads change them, nor does another processor with the same
+vectors; those with AVX-512 and those with AVX2 alone round differently. Prints the row's origin (commit,
+processor, dates) and exits 1 where anything is another.
 """
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ def work(arguments: list[str] | None) -> None:
         if now.cells[name] != row.cells[name]
     ]
     if other:
+        other.append(f"made on {row.entry['cpu']}, repeated on {now.entry['cpu']}")
         raise RunError("\n".join(other))
     same = "end" if now.diverged else f"weights: {now.cells['weights_sha256']}"
     print(f"repeated, with the same {same}")

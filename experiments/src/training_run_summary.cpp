@@ -44,7 +44,8 @@ void TrainingRun::WriteManifest(const std::string& finished) const {
   object["compiler"] = build.compiler;
   object["flags"] = build.flags;
   object["onednn"] = training::OneDnnVersion();
-  object["cpu"] = CpuModel();
+  // Results are functions of the vectors too.
+  object["cpu"] = fmt::format("{}, {}", CpuModel(), training::VectorInstructions());
   object["cpu_threads"] = std::thread::hardware_concurrency();
   object["processes"] = processes_ == nullptr ? 1 : processes_->size();
   // The most that a phase has.

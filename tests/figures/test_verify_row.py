@@ -43,6 +43,7 @@ class VerifyRow(Folder):
         self.executable("batchless", TRAINER.format(python=sys.executable, rule="").replace('"w" * 64', '"v" * 64'))
         _, said = self.verify("second", "1", code=1)
         self.assertIn(f"weights_sha256: got '{'v' * 64}', expected '{'w' * 64}'", said)
+        self.assertIn("made on Some CPU, repeated on Some CPU", said)
         self.assertEqual(len(self.results()), 3, "the results stay as they were")
         self.assertEqual({row["weights_sha256"] for row in self.results()}, {"w" * 64})
 

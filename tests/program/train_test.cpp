@@ -13,6 +13,7 @@
 #include <set>
 #include <tuple>
 
+#include "batchless/training/backend.h"
 #include "batchless/training/dataset.h"
 #include "batchless/training/sha256.h"
 #include "catch.h"
@@ -200,6 +201,8 @@ TEST_CASE("a run leaves its files, with the rows that its intervals ask for") {
     INFO(key);
     CHECK_FALSE(manifest[key].get<std::string>().empty());
   }
+  CHECK(manifest["cpu"].get<std::string>().ends_with(", " +
+                                                     batchless::training::VectorInstructions()));
   CHECK(manifest["seed"] == 1);
   CHECK(manifest["threads"] == 1);
   CHECK(manifest["data"]["train_sha256"].get<std::string>().size() == 64);
@@ -326,7 +329,7 @@ input = [3, 32, 32]
 classes = 10
 [[stage]]
 name = "conv"
-layers = [{ kind = "convolution", channels = 8, kernel = 3 }]
+layers = [{ kind = "convolution", channels = 24, kernel = 3 }]
 [[stage]]
 name = "norm"
 layers = ["layer_norm"]

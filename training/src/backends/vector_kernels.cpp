@@ -428,11 +428,19 @@ namespace {
 
 HWY_EXPORT(MakeVectors);
 
+bool HasWideVectors() { return (hwy::SupportedTargets() & HWY_AVX3) != 0; }
+
 }  // namespace
 
 std::shared_ptr<const Backend<float>> MakeVectorBackend(int block, ConvolutionMethod method) {
-  const int preferred = (hwy::SupportedTargets() & HWY_AVX3) != 0 ? 16 : 8;
+  const int preferred = HasWideVectors() ? 16 : 8;
   return HWY_DYNAMIC_DISPATCH(MakeVectors)(block == 0 ? preferred : block, method);
+}
+
+std::string VectorInstructions() {
+  // The best target is the lowest bit.
+  const std::int64_t targets = hwy::SupportedTargets();
+  return HasWideVectors() ? "AVX-512" : hwy::TargetName(targets & -targets);
 }
 
 }  // namespace batchless::training
