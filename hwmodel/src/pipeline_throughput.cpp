@@ -241,7 +241,8 @@ WholeRun RunToTheEnd(const Setting& setting, const SteadyState& steady, const Cy
     transient *= 2;
   }
 
-  const auto cycles = static_cast<double>((microbatches - simulated) / per_cycle);
+  const std::int64_t whole_cycles = (microbatches - simulated) / per_cycle;
+  const auto cycles = static_cast<double>(whole_cycles);
   const double all_cycles = static_cast<double>(microbatches) / static_cast<double>(per_cycle);
   const double run =
       run_seconds + cycles * cycle.seconds + all_cycles * (cycle_seconds - cycle.seconds);
