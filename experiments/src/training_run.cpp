@@ -73,7 +73,7 @@ struct RunInput {
   std::string digest;
 };
 
-// Of files that phases have of their own, the path is the first one. A list of actions goes before delays.
+// Where phases have files of their own, the path is the first one's. A list of actions goes before delays.
 std::vector<RunInput> InputsOf(const Configuration& configuration, const RunState& state) {
   std::string quotients, list, delays;
   for (const Configuration& settings : SettingsOf(configuration)) {

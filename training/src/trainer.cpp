@@ -539,7 +539,7 @@ class TrainerOf final : public Trainer {
     }
   }
 
-  // Of all parameters, then all running statistics.
+  // Places of all parameters, then of all running statistics.
   std::vector<std::size_t> WeightPlaces() const { return {Parameters::kWeights, RunningPlace()}; }
 
   std::vector<NamedTensor> Export(const std::vector<std::size_t>& places) const {

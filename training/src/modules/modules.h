@@ -21,7 +21,7 @@ struct OneDnnModule {
   std::string (*version)();
 };
 
-// Of batchless_mpi.so and of batchless_onednn.so.
+// What batchless_mpi.so and batchless_onednn.so export.
 extern "C" {
 extern __attribute__((visibility("default"))) const MpiModule kMpiModule;
 extern __attribute__((visibility("default"))) const OneDnnModule kOneDnnModule;
