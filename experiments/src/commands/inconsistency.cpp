@@ -29,7 +29,8 @@ class InconsistencyCommand final : public Command {
             "factorisation  two linear layers learn a matrix with singular values 1 and r, r in\n"
             "               place of Delta, at their minimum in a pipeline with delays D and D-2\n"
             "What a backward reads: the current weights, those stashed by its forward, or current\n"
-            "ones corrected towards them by an average of their moves (PipeMare's T2).\n"
+            "ones corrected towards them by an average of their moves (PipeMare's T2, recalled:\n"
+            "not checked against the publication).\n"
             "A critical rate of 0: not even 1e-7 is stable. Rates up to 100 are looked at; inf, "
             "in\n"
             "JSON null: all are.\n" +
