@@ -53,8 +53,8 @@ class FrontierCommand final : public Command {
             "  wait        no delay, D + 1 gradients averaged every D + 1 steps\n"
             "  mini-batch  no delay, N gradients every N + D steps, the best N of 1, 4, ..., 1024\n"
             "  undelayed   no delay and no waiting, which no pipeline can have\n"
-            "These run the better of SGDM and Nesterov's momentum, which rule says; N is "
-            "gradients_per_update.\n"
+            "These run SGDM or Nesterov's momentum, the better one, which column rule names;\n"
+            "column gradients_per_update is N.\n"
             "With --average the loss is that of a running mean of the weights whose half-life is "
             "the same.\n"
             "A loss that no rate reaches is left empty.\n" +
