@@ -115,9 +115,8 @@ TEST_CASE("Values made again are the same, in less memory, for any schedule and 
        1,
        {3, 6, 9, 12},
        [](int stages, std::int64_t) {
-         hwmodel::Schedule list = hwmodel::PipelinedBackpropagation(stages, 8 * stages);
-         list.weights = WeightVersions::kStashed;
-         return list;
+         return With(WeightVersions::kStashed,
+                     hwmodel::PipelinedBackpropagation(stages, 8 * stages));
        }},
   };
   for (const Case& c : cases) {
@@ -185,10 +184,9 @@ TEST_CASE("The pipeline's stages that recompute are chosen, and no result depend
 
 TEST_CASE("A state in flight goes on where the same stages make values again", "[pb]") {
   TrainerOptions options = Options("lenet5", 24);
-  hwmodel::Schedule list = hwmodel::PipelinedBackpropagation(4, 32);
-  list.weights = WeightVersions::kStashed;
-  options.schedule =
-      hwmodel::ExpandGroups(list, std::vector<int>{3, 6, 9, options.network.stage_count()});
+  options.schedule = hwmodel::ExpandGroups(
+      With(WeightVersions::kStashed, hwmodel::PipelinedBackpropagation(4, 32)),
+      std::vector<int>{3, 6, 9, options.network.stage_count()});
   options.recompute = true;
   const std::string whole = Run(*MakeTrainer(options), 24).weights;
   const auto half = [&] {
@@ -379,16 +377,12 @@ const ListCase kLists[] = {
      [](int stages, std::int64_t n) { return hwmodel::OneForwardOneBackward(stages, n); }},
     {"1f1b, stashed", 1,
      [](int stages, std::int64_t n) {
-       hwmodel::Schedule list = hwmodel::OneForwardOneBackward(stages, n);
-       list.weights = WeightVersions::kStashed;
-       return list;
+       return With(WeightVersions::kStashed, hwmodel::OneForwardOneBackward(stages, n));
      }},
     {"2bw", 12, [](int stages, std::int64_t n) { return hwmodel::PipeDream2Bw(stages, n, 12); }},
     {"pb, stashed", 1,
      [](int stages, std::int64_t n) {
-       hwmodel::Schedule list = hwmodel::PipelinedBackpropagation(stages, n);
-       list.weights = WeightVersions::kStashed;
-       return list;
+       return With(WeightVersions::kStashed, hwmodel::PipelinedBackpropagation(stages, n));
      },
      96},
     {"pipedream-flush", 6,
@@ -417,9 +411,7 @@ const ListCase kLists[] = {
      }},
     {"1f1b, vertical sync", 1,
      [](int stages, std::int64_t n) {
-       hwmodel::Schedule list = hwmodel::OneForwardOneBackward(stages, n);
-       list.weights = WeightVersions::kVerticalSync;
-       return list;
+       return With(WeightVersions::kVerticalSync, hwmodel::OneForwardOneBackward(stages, n));
      },
      96},
     {"paci", 3, [](int stages, std::int64_t n) { return hwmodel::Paci(stages, n, 3); }},

@@ -21,6 +21,11 @@ inline hwmodel::Schedule PbOf(const hwmodel::Network& network) {
   return ScheduleOf("pb", network.stage_count(), 1);
 }
 
+inline hwmodel::Schedule With(hwmodel::WeightVersions weights, hwmodel::Schedule list) {
+  list.weights = weights;
+  return list;
+}
+
 inline void SortBySteps(hwmodel::Schedule& list) {
   std::ranges::stable_sort(list.actions, {}, &hwmodel::TimedAction::step);
 }

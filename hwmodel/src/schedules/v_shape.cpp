@@ -12,8 +12,8 @@
 namespace batchless::hwmodel {
 namespace {
 
-// Appends what one worker does in a mini-batch of M micro-batches to its order. Arm 0 of the V is the stage on the way down, w;
-// arm 1 the one on the way up.
+// Appends what one worker does in a mini-batch of M micro-batches to its order. Arm 0 of the V is the stage
+// on the way down, w; arm 1 the one on the way up.
 class VWorker {
  public:
   VWorker(Order& order, int worker, int stages, std::int64_t microbatches, std::int64_t first)
