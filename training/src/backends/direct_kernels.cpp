@@ -25,6 +25,10 @@ struct Direct {
   // Channels whose sums are in the registers together.
   static constexpr std::int64_t kSums = RegisterTiles<B>::kPanels * B;
 
+  // oneDNN's kernels of AVX-512 add up the gradients of 1x1 kernels by samples and by blocks of outputs; here
+  // these sums are the same, so that processors with and without AVX-512 train to the same bits.
+  static bool AddsApart(const DirectShape& s) { return s.kernel == 1; }
+
   // --- frames ---
 
   // x with zeros around it: (microbatch, C / Bi, framed height, framed width, Bi).
@@ -171,7 +175,8 @@ struct Direct {
                                       .out = to,
                                       .out_row = B,
                                       .out_panel = panel,
-                                      .steps = s.out_width},
+                                      .steps = s.out_width,
+                                      .apart = AddsApart(s)},
                         runs);
       }
     }
@@ -244,7 +249,8 @@ struct Direct {
            .out = to,
            .out_row = s.stride * B,
            .out_panel = pixels * B,
-           .steps = column.taps * B},
+           .steps = column.taps * B,
+           .apart = AddsApart(s)},
           runs, row.pixels, piece.ins / B);
     }
   }

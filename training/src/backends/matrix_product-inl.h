@@ -21,7 +21,8 @@ namespace HWY_NAMESPACE {
 
 // out[r][n] = start[r][n] + sum over runs and steps of a[r] b[n], where a[r] is a number at
 // a + r a_row + step a_step and b[n] a block of B numbers at b + n b_panel + step B. The sums start
-// with what `out` holds (add), or with a block of `bias` for each panel, or where it is null with 0.
+// with what `out` holds (add), or with a block of `bias` for each panel, or where it is null with 0. Or each
+// outer run has sums of its own, which are added to those before them (apart; neither add nor bias).
 struct MatrixProduct {
   const float* a;
   std::int64_t a_row;
@@ -34,6 +35,7 @@ struct MatrixProduct {
   std::int64_t steps;
   const float* bias = nullptr;
   bool add = false;
+  bool apart = false;
 };
 
 // Runs of steps in two dimensions: a's run starts at outer a_outer + inner a_inner; b's steps go on
@@ -214,7 +216,17 @@ struct Products {
                 p, from, [](int r) { return std::int64_t{r} * kRow; }, run);
           }
         }
+        if (!p.apart) continue;
+        for (int r = 0; r < kRows; ++r) {
+          for (int n = 0; n < kWidth; ++n) {
+            L& sum = sums.of[r][n];
+            float* total = out + out_rows[r] + n * p.out_panel;
+            (outer == 0 ? sum : L::Add(sum, L::Load(total))).Store(total);
+            sum = L::Zero();
+          }
+        }
       }
+      if (p.apart) continue;
       for (int r = 0; r < kRows; ++r) {
         for (int n = 0; n < kWidth; ++n) {
           sums.of[r][n].Store(out + out_rows[r] + n * p.out_panel);

@@ -43,7 +43,9 @@ struct VectorBackend final : VectorTokens<B> {
       if (const int edge = WinogradEdge(shape); edge != 0) {
         return MakeWinogradConvolution(shape, edge);
       }
-      if (SuitsDirect(shape)) return MakeDirectConvolution(shape);
+      // Where a block is wider than a vector, oneDNN has nothing but plain loops.
+      constexpr bool kOneDnnSuits = B * sizeof(float) <= HWY_MAX_BYTES;
+      if (!kOneDnnSuits || SuitsDirect(shape)) return MakeDirectConvolution(shape);
     }
     return MakeOneDnnConvolution(shape, TransposeBlocks);
   }
@@ -433,7 +435,8 @@ bool HasWideVectors() { return (hwy::SupportedTargets() & HWY_AVX3) != 0; }
 }  // namespace
 
 std::shared_ptr<const Backend<float>> MakeVectorBackend(int block, ConvolutionMethod method) {
-  const int preferred = HasWideVectors() ? 16 : 8;
+  const bool is_narrow = method == ConvolutionMethod::kOneDnn && !HasWideVectors();
+  const int preferred = is_narrow ? 8 : 16;
   return HWY_DYNAMIC_DISPATCH(MakeVectors)(block == 0 ? preferred : block, method);
 }
 

@@ -2,8 +2,8 @@
 //
 //   reference   plain loops, float and double, plain (n, c, h, w) tensors: what the others are
 //               tested against, and what linear problems use in double
-//   vector      float, channels in blocks of B = 16 (AVX-512) or 8: convolutions by Winograd's
-//               method, direct sums or oneDNN, the rest by vector loops over a block's channels
+//   vector      float, channels in blocks of B = 16: convolutions by Winograd's method, direct sums
+//               or oneDNN, the rest by vector loops over a block's channels
 //
 // Both give the same bits whatever the number of threads; each kernel call is sequential.
 #pragma once
@@ -262,12 +262,13 @@ template <class Real>
 std::shared_ptr<const Backend<Real>> MakeReferenceBackend();
 
 /// Vector loops, and convolutions by `method`, which is not kReference. `block` is 8 or 16; 0 takes
-/// what suits this machine.
+/// 16, for kOneDnn without AVX-512 8, for which oneDNN has kernels then.
 std::shared_ptr<const Backend<float>> MakeVectorBackend(
     int block = 0, ConvolutionMethod method = ConvolutionMethod::kWinograd);
 
-/// Which vectors its kernels use here: "AVX-512", or Highway's name of narrower ones, "AVX2". Sums are in
-/// blocks of 16 with AVX-512 and of 8 without, so that results of the two differ in their rounding.
+/// Which vectors its kernels use here: "AVX-512", or Highway's name of narrower ones, "AVX2". Both give the same
+/// bits, but for convolutions that oneDNN does with AVX-512 alone: all but those of 3x3 kernels, most of 1x1 ones
+/// and a network's first. What has neither fuses no products and sums, and rounds otherwise.
 std::string VectorInstructions();
 
 /// The version of the oneDNN that it calls, "2.6.0".
@@ -279,7 +280,7 @@ std::string OneDnnVersion();
 //   const std::shared_ptr<const Backend<float>> plain = MakeReferenceBackend<float>();
 //   const std::shared_ptr<const Backend<float>> vectors = MakeVectorBackend();
 //   CHECK(plain->block() == 1);
-//   CHECK(vectors->block() == (VectorInstructions() == "AVX-512" ? 16 : 8));
+//   CHECK(vectors->block() == 16);
 //   const std::vector<float> x = {1, 2}, y = {3, 4};
 //   std::vector<float> sum(2);
 //   plain->Add(2, x.data(), y.data(), sum.data());
