@@ -19,7 +19,10 @@ namespace HWY_NAMESPACE {
 
 template <int B, int kEdge>
 struct SmallImage {
-  using L = Lanes<B>;
+  // The sums of a block's lanes, one machine vector of them at a time: those of all its pixels would not fit in
+  // the registers where a block is several vectors.
+  static constexpr int kWidth = Lanes<B>::kLanes;
+  using L = Lanes<kWidth>;
 
   static constexpr int kTaps = 9;
   static constexpr int kPixels = kEdge * kEdge;
@@ -58,23 +61,39 @@ struct SmallImage {
     ForEachTap(start, visit, std::make_integer_sequence<int, kTaps>());
   }
 
+  // Every pixel's lanes from those of the first on.
+  static HWY_INLINE std::array<L, kPixels> LoadPixels(const float* from) {
+    std::array<L, kPixels> lanes;
+    for (int p = 0; p < kPixels; ++p) lanes[p] = L::Load(from + p * B);
+    return lanes;
+  }
+  static HWY_INLINE void StorePixels(const std::array<L, kPixels>& lanes, float* to) {
+    for (int p = 0; p < kPixels; ++p) lanes[p].Store(to + p * B);
+  }
+
   static void Forward(const SmallImageShape& s, const float* x, const float* weights,
                       const float* bias, float* y, float* /*workspace*/, Prefetcher* /*ahead*/) {
     for (std::int64_t k = 0; k < s.out_channels; k += B, y += kBlockImage) {
-      std::array<L, kPixels> sums;
-      sums.fill(bias == nullptr ? L::Zero() : L::Load(bias + k));
+      for (int p = 0; p < kPixels; ++p) {
+        (bias == nullptr ? Lanes<B>::Zero() : Lanes<B>::Load(bias + k)).Store(y + p * B);
+      }
       const float* image = x;
       for (std::int64_t c = 0; c < s.in_channels; c += B, image += kBlockImage) {
-        for (int lane = 0; lane < B; ++lane) {
-          PrefetchWeights(weights + 2 * kBlockWeights + lane * kTaps * B, kTaps * B);
-          ForEachTap([&](int tap) { return L::Load(weights + (tap * B + lane) * B); },
-                     [&](int /*tap*/, const L& weight, int out, int in) {
-                       sums[out] = L::MulAdd(L::Set(image[in * B + lane]), weight, sums[out]);
-                     });
+        for (int first = 0; first < B; first += kWidth) {
+          std::array<L, kPixels> sums = LoadPixels(y + first);
+          for (int lane = 0; lane < B; ++lane) {
+            if (first == 0) {
+              PrefetchWeights(weights + 2 * kBlockWeights + lane * kTaps * B, kTaps * B);
+            }
+            ForEachTap([&](int tap) { return L::Load(weights + (tap * B + lane) * B + first); },
+                       [&](int /*tap*/, const L& weight, int out, int in) {
+                         sums[out] = L::MulAdd(L::Set(image[in * B + lane]), weight, sums[out]);
+                       });
+          }
+          StorePixels(sums, y + first);
         }
         weights += kBlockWeights;
       }
-      for (int p = 0; p < kPixels; ++p) sums[p].Store(y + p * B);
     }
   }
 
@@ -89,14 +108,16 @@ struct SmallImage {
       for (std::int64_t k = 0; k < s.out_channels; k += B, block += next, gradient += kBlockImage) {
         for (int lane = 0; lane < B; ++lane) {
           PrefetchWeights(block + 2 * next + lane * kTaps * B, kTaps * B);
-          float* place = partial.data() + lane * kBlockImage;
-          std::array<L, kPixels> sums;
-          for (int p = 0; p < kPixels; ++p) sums[p] = L::Load(place + p * B);
-          ForEachTap([&](int tap) { return L::Load(block + (tap * B + lane) * B); },
-                     [&](int /*tap*/, const L& weight, int out, int in) {
-                       sums[in] = L::MulAdd(L::Load(gradient + out * B), weight, sums[in]);
-                     });
-          for (int p = 0; p < kPixels; ++p) sums[p].Store(place + p * B);
+          for (int first = 0; first < B; first += kWidth) {
+            float* place = partial.data() + lane * kBlockImage + first;
+            std::array<L, kPixels> sums = LoadPixels(place);
+            ForEachTap([&](int tap) { return L::Load(block + (tap * B + lane) * B + first); },
+                       [&](int /*tap*/, const L& weight, int out, int in) {
+                         sums[in] =
+                             L::MulAdd(L::Load(gradient + out * B + first), weight, sums[in]);
+                       });
+            StorePixels(sums, place);
+          }
         }
       }
       for (int p = 0; p < kPixels; ++p) AddLanes(partial.data() + p * B, dx + p * B);
@@ -105,11 +126,13 @@ struct SmallImage {
 
   // to[i] = sum of the lanes of the sums of channel i, which are at partial + i kBlockImage.
   static HWY_INLINE void AddLanes(const float* partial, float* to) {
-    std::array<L, B> rows;
-    for (int lane = 0; lane < B; ++lane) rows[lane] = L::Load(partial + lane * kBlockImage);
+    std::array<Lanes<B>, B> rows;
+    for (int lane = 0; lane < B; ++lane) {
+      rows[lane] = Lanes<B>::Load(partial + lane * kBlockImage);
+    }
     Transpose<B>(rows);
     for (int width = B / 2; width > 0; width /= 2) {
-      for (int i = 0; i < width; ++i) rows[i] = L::Add(rows[i], rows[i + width]);
+      for (int i = 0; i < width; ++i) rows[i] = Lanes<B>::Add(rows[i], rows[i + width]);
     }
     rows[0].Store(to);
   }
@@ -117,18 +140,20 @@ struct SmallImage {
   // dw of a piece's weights, which all belong to one block of outputs.
   static void WeightGradients(const WeightPiece& piece, const float* x, const float* dy,
                               float* dw) {
-    std::array<L, kPixels> gradients;
-    for (int p = 0; p < kPixels; ++p) gradients[p] = L::Load(dy + piece.out * kPixels + p * B);
     const float* image = x + piece.in * kPixels;
     for (std::int64_t c = 0; c < piece.ins; c += B, image += kBlockImage, dw += kBlockWeights) {
-      for (int lane = 0; lane < B; ++lane) {
-        std::array<L, kTaps> sums;
-        sums.fill(L::Zero());
-        ForEachTap([](int tap) { return tap; },
-                   [&](int tap, int /*tap*/, int out, int in) {
-                     sums[tap] = L::MulAdd(L::Set(image[in * B + lane]), gradients[out], sums[tap]);
-                   });
-        for (int tap = 0; tap < kTaps; ++tap) sums[tap].Store(dw + (tap * B + lane) * B);
+      for (int first = 0; first < B; first += kWidth) {
+        const std::array<L, kPixels> gradients = LoadPixels(dy + piece.out * kPixels + first);
+        for (int lane = 0; lane < B; ++lane) {
+          std::array<L, kTaps> sums;
+          sums.fill(L::Zero());
+          ForEachTap([](int tap) { return tap; },
+                     [&](int tap, int /*tap*/, int out, int in) {
+                       sums[tap] =
+                           L::MulAdd(L::Set(image[in * B + lane]), gradients[out], sums[tap]);
+                     });
+          for (int tap = 0; tap < kTaps; ++tap) sums[tap].Store(dw + (tap * B + lane) * B + first);
+        }
       }
     }
   }
