@@ -25,7 +25,7 @@ constexpr Closeness kSingle{.tolerance = 2e-5, .least_scale = 1e-3};
 
 // Without AVX-512 oneDNN convolves blocks of 16 by plain loops, which take minutes and prove nothing.
 bool HasKernels(int block, ConvolutionMethod method) {
-  return method == ConvolutionMethod::kWinograd || block <= MakeVectorBackend(0, method)->block();
+  return block <= MakeVectorBackend(0, method)->block();
 }
 
 void CompareStage(const Network& network, int s, int microbatch) {
