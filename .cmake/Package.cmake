@@ -14,7 +14,7 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 # The shared libraries that the program needs; dpkg-shlibdeps of dpkg-dev reads them off the files.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 # What programs that use the C++ libraries are compiled with.
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libeigen3-dev, libboost-dev, libhwy-dev, libdnnl-dev")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libeigen3-dev, libboost-dev, libhwy-dev")
 # The module is for Debian's python3; without it the rest works.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "python3, python3-numpy")
 include(CPack)

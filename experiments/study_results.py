@@ -48,7 +48,9 @@ SHOWN = {
     "optimizer.batch": "batch",
     "run.convolution": "convolution",
 }
-# Parts of a run's manifest that the study's manifest has.
+# Values of before that are called otherwise now: all direct sums were oneDNN's.
+EARLIER = {("run.convolution", "onednn"): "direct"}
+# Parts of a run's manifest that the study's manifest has; the last one is of programs that had oneDNN.
 PROGRAM = ("version", "commit", "compiler", "flags", "onednn")
 MACHINE = ("cpu", "cpu_threads")
 # Bytes: the weights and what training adds to them as the program predicts it, and as measured.
@@ -141,7 +143,7 @@ def read_run(folder: Path, run: studies.Run) -> Finished | None:
     return Finished(
         cells=cells,
         entry=entry,
-        program={key: manifest.get(key) for key in PROGRAM},
+        program={key: manifest[key] for key in PROGRAM if key in manifest},
         machine={key: manifest.get(key) for key in MACHINE},
         data=manifest.get("data"),
         settings={key: value for key, value in settings.items() if key not in NOT_SHARED},
@@ -275,7 +277,9 @@ def _settings_of(line: dict) -> dict:
     """The keys that a line of results shows, as values."""
     shown = {key: line[column] for key, column in SHOWN.items()}
     shown |= {k: text for k, text in line.items() if k and ("." in k or k == studies.PHASES)}
-    return {key: _value(text) for key, text in shown.items() if text != ""}
+    return {
+        key: EARLIER.get((key, text), _value(text)) for key, text in shown.items() if text != ""
+    }
 
 
 def _value(text: str) -> object:
@@ -320,7 +324,11 @@ def write_table(folder: Path, columns: list[str], rows: list[dict], about: dict,
 def made_by(parts: list[dict]) -> dict:
     """Programs and machines of runs, from their manifests or parts of them."""
     return {
-        name: {key: common([part.get(key) for part in parts]) for key in keys}
+        name: {
+            key: common(values)
+            for key in keys
+            if (values := [part[key] for part in parts if part.get(key) is not None])
+        }
         for name, keys in (("program", PROGRAM), ("machine", MACHINE))
     }
 

@@ -5,8 +5,8 @@
 
 The run goes into OUT, by the program that is there now, and goes on where an earlier call with the same
 program, threads and data stopped. It has to end with the same digest of its weights, the same loss and
-the same accuracy: neither later commits nor threads change them, nor does another processor; which networks
-those with AVX-512 and those with AVX2 alone train apart, and which rows are older than that, HACKING.md says.
+the same accuracy: neither later commits nor threads change them, nor does another processor with
+AVX2 or AVX-512; which rows are older than that, HACKING.md says.
 Prints the row's origin (commit, processor, dates) and exits 1 where anything is another.
 """
 

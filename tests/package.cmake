@@ -17,7 +17,7 @@ execute_process(COMMAND ${CMAKE_CPACK_COMMAND} --config ${BUILD}/CPackConfig.cma
 file(GLOB package ${WORK}/made/batchless_${VERSION}_*.deb)
 execute_process(COMMAND dpkg-deb -f ${package} Depends OUTPUT_VARIABLE depends
                         COMMAND_ERROR_IS_FATAL ANY)
-foreach(library IN ITEMS libc6 libdnnl2 libstdc++6)
+foreach(library IN ITEMS libc6 libhwy1 libstdc++6)
   string(FIND "${depends}" "${library} " place)
   if(place EQUAL -1)
     message(FATAL_ERROR "the package does not depend on ${library}: ${depends}")

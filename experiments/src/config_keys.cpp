@@ -233,7 +233,7 @@ std::vector<ConfigurationKey> KeysOf(Configuration& c) {
       {"run", "seed", &c.run.seed, kSeedRange,
        "of initial weights, order, augmentation and dropout"},
       {"run", "precision", &c.run.precision, Choices{"float", "double"}, "of all arithmetic"},
-      {"run", "convolution", &c.run.convolution, Choices{"winograd", "onednn", "reference"},
+      {"run", "convolution", &c.run.convolution, Choices{"winograd", "direct", "reference"},
        "kernels; winograd, reference with double"},
       {"run", "checkpoint_every_samples", &c.run.checkpoint_every_samples, kCount,
        "an epoch; the end of the run always", kAnyResult},

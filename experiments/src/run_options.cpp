@@ -26,7 +26,7 @@ using training::ConvolutionMethod;
 
 constexpr std::array<std::pair<std::string_view, ConvolutionMethod>, 3> kConvolutionMethods{
     {{"winograd", ConvolutionMethod::kWinograd},
-     {"onednn", ConvolutionMethod::kOneDnn},
+     {"direct", ConvolutionMethod::kDirect},
      {"reference", ConvolutionMethod::kReference}}};
 
 // The key of an option of the trainer, its rule or learning rate.

@@ -43,7 +43,6 @@ void TrainingRun::WriteManifest(const std::string& finished) const {
   object["commit"] = build.commit;
   object["compiler"] = build.compiler;
   object["flags"] = build.flags;
-  object["onednn"] = training::OneDnnVersion();
   // Results are functions of the vectors too.
   object["cpu"] = fmt::format("{}, {}", CpuModel(), training::VectorInstructions());
   object["cpu_threads"] = std::thread::hardware_concurrency();

@@ -22,7 +22,7 @@ namespace {
 
 enum class Pass : unsigned char { kForward, kInputGradient, kWeightGradient };
 
-enum class Kernels : unsigned char { kOneDnn, kDirect, kSmallImage, kWinograd2, kWinograd4 };
+enum class Kernels : unsigned char { kDirect, kSmallImage, kWinograd2, kWinograd4 };
 
 struct Case {
   hwmodel::Layer layer;
@@ -39,31 +39,27 @@ std::vector<float> RandomVector(std::int64_t size) {
 }
 
 void Convolve(benchmark::State& state, const Case& c) {
-  const auto backend = MakeVectorBackend(0, ConvolutionMethod::kOneDnn);
-  const int block = backend->block();
   const ConvolutionShape shape{.layer = c.layer,
-                               .input_block = c.layer.input.channels < 4 ? 1 : block,
-                               .output_block = block};
+                               .input_block = c.layer.input.channels < 4 ? 1 : kBlock,
+                               .output_block = kBlock};
   const auto convolution = [&] {
     switch (c.kernels) {
-      case Kernels::kDirect:
-        return MakeDirectConvolution(shape);
       case Kernels::kSmallImage:
         return MakeSmallImageConvolution(shape);
       case Kernels::kWinograd2:
         return MakeWinogradConvolution(shape, 2);
       case Kernels::kWinograd4:
         return MakeWinogradConvolution(shape, 4);
-      case Kernels::kOneDnn:
+      case Kernels::kDirect:
         break;
     }
-    return backend->MakeConvolution(shape);
+    return MakeDirectConvolution(shape);
   }();
   const auto stored = [&](const hwmodel::FeatureShape& features, int in_blocks_of) {
     return RoundUp(features.channels, in_blocks_of) * features.pixels();
   };
   std::vector<float> x = RandomVector(stored(c.layer.input, shape.input_block));
-  std::vector<float> y = RandomVector(stored(c.layer.output, block));
+  std::vector<float> y = RandomVector(stored(c.layer.output, kBlock));
   std::vector<float> w = RandomVector(convolution->weight_tensor().stored_size);
   std::vector<float> workspace(convolution->workspace_size());
   double peak = hwmodel::MeasureFmaPeak();
@@ -95,8 +91,7 @@ void Register(const hwmodel::Layer& layer, const std::string& name) {
         std::pair{Pass::kWeightGradient, "weight_gradient"}}) {
     if (pass == Pass::kInputGradient && layer.input.channels < 4) continue;
     for (const auto& [kernels, kernels_name] :
-         {std::pair{Kernels::kOneDnn, "OneDnn"}, std::pair{Kernels::kDirect, "Direct"},
-          std::pair{Kernels::kSmallImage, "SmallImage"},
+         {std::pair{Kernels::kDirect, "Direct"}, std::pair{Kernels::kSmallImage, "SmallImage"},
           std::pair{Kernels::kWinograd2, "Winograd2"},
           std::pair{Kernels::kWinograd4, "Winograd4"}}) {
       const bool winograd = layer.kernel == 3 && layer.stride == 1 && layer.input.channels >= 8;

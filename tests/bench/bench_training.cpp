@@ -6,12 +6,12 @@
 // The peak is measured around
 // every repetition, because other programs and the processor's clock change it.
 //
-//   Train, TrainOneDnn        mini-batches on one core, by Winograd's kernels or oneDNN's alone;
+//   Train, TrainDirect        mini-batches on one core, by Winograd's kernels or direct sums alone;
 //                             arguments: network, batch, micro-batch
 //   OneWorker, TwoWorkers     pipelined backpropagation at batch one with prediction and compensation
 //                             (lwp-v+sc), wall-clock time, stages shared by their measured times;
 //                             argument: network
-//   TwoWorkersOneDnn          the same by oneDNN's convolutions
+//   TwoWorkersDirect          the same by direct sums
 //   OneWorker, TwoWorkers/gpt-L-D    the same of a gpt of L blocks and width D, 128 tokens a sample
 //   Train/microgpt-D-T        a gpt of one block, width D and 4 heads, T tokens a sample of 27 characters,
 //                             by AdamW at batch one: the shape that small ports of GPT compare
@@ -155,8 +155,8 @@ void Train(benchmark::State& state, const Case& c) {
 }
 
 const bool kRegistered = [] {
-  constexpr ConvolutionMethod kOneDnn = ConvolutionMethod::kOneDnn;
-  std::vector<Case> cases = {Case{"TrainOneDnn", "resnet20", 1, 1, 0, kOneDnn},
+  constexpr ConvolutionMethod kDirect = ConvolutionMethod::kDirect;
+  std::vector<Case> cases = {Case{"TrainDirect", "resnet20", 1, 1, 0, kDirect},
                              Case{"Train", "resnet20", 1, 1},
                              Case{"Train", "resnet20", 128, 1},
                              Case{"Train", "resnet20", 128, 8},
@@ -165,7 +165,7 @@ const bool kRegistered = [] {
                              Case{"Train", "vgg11", 1, 1},
                              Case{"OneWorker", "resnet20", 1, 1, 1},
                              Case{"TwoWorkers", "resnet20", 1, 1, 2},
-                             Case{"TwoWorkersOneDnn", "resnet20", 1, 1, 2, kOneDnn},
+                             Case{"TwoWorkersDirect", "resnet20", 1, 1, 2, kDirect},
                              Case{"OneWorker", "resnet56", 1, 1, 1},
                              Case{"TwoWorkers", "resnet56", 1, 1, 2},
                              Case{"OneWorker", "resnet110", 1, 1, 1},

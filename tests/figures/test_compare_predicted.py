@@ -33,7 +33,7 @@ elif words[0] == "train":
     out.mkdir(exist_ok=True)
     workers = int(settings["schedule.workers"])
     (out / "manifest.json").write_text(json.dumps(dict(version="1", commit="c", compiler="gcc",
-        flags="-O3", onednn="2", cpu="Some CPU", cpu_threads=2, started="s", finished="f")))
+        flags="-O3", cpu="Some CPU", cpu_threads=2, started="s", finished="f")))
     (out / "summary.json").write_text(json.dumps(dict(samples=int(settings["run.samples"]),
         network=settings["network.name"], samples_per_second=80.0 * workers,
         trainer_memory_bytes=10, predicted_memory_bytes=11, peak_memory_bytes=100,

@@ -400,7 +400,9 @@ TEST_CASE("values that do not go together are refused by name") {
       {{"optimizer.schedule=cosine", "optimizer.final=0.1"}, ""},
       {{"optimizer.schedule=one-cycle", "optimizer.final=0.1", "optimizer.start=0.2"}, ""},
       {{"run.epochs=1e6", "data.name=synthetic"}, ""},
-      {{"run.precision=double", "run.convolution=onednn"}, "run.convolution: got onednn"},
+      {{"run.precision=double", "run.convolution=direct"}, "run.convolution: got direct"},
+      {{"run.convolution=onednn"},
+       "--set: run.convolution: got onednn, accepted: winograd, direct, reference"},
       {{"data.limit_train=10001"}, "data.limit_train: got 10001"},
   };
   for (const Case& item : cases) {

@@ -170,14 +170,19 @@ ConvolutionShape ShapeOf(const Size& size, int block) {
           .output_block = block};
 }
 
+Results RunDirect(const Size& size, RandomSource numbers) {
+  const ConvolutionShape shape = ShapeOf(size, kBlock);
+  return Run<float>(shape, MakeDirectConvolution(shape), numbers);
+}
+
 Results RunReference(const Size& size, RandomSource numbers) {
   const ConvolutionShape shape = ShapeOf(size, 1);
   return Run<double>(shape, MakeReferenceBackend<double>()->MakeConvolution(shape), numbers);
 }
 
 // Also for sizes that suit others better.
-Results RunWinograd(const Size& size, int block, int edge, RandomSource numbers) {
-  const ConvolutionShape shape = ShapeOf(size, block);
+Results RunWinograd(const Size& size, int edge, RandomSource numbers) {
+  const ConvolutionShape shape = ShapeOf(size, kBlock);
   return Run<float>(shape, MakeWinogradConvolution(shape, edge), numbers);
 }
 
@@ -200,49 +205,45 @@ TEST_CASE("Winograd's convolutions of whole numbers", "[winograd]") {
         Size{16, 16, 3, 80, 1}, Size{16, 24, 33, 35, 1}, Size{64, 32, 8, 8, 2},
         Size{40, 72, 4, 4, 5}, Size{368, 360, 2, 1, 130}}) {
     const Results expected = RunReference(size, SmallIntegers);
-    for (const int block : {8, 16}) {
-      INFO(size.in << " to " << size.out << " channels, " << size.height << " x " << size.width
-                   << ", micro-batch " << size.microbatch << ", block " << block);
-      const Results exact = RunWinograd(size, block, 2, SmallIntegers);
-      CHECK(exact.y == expected.y);
-      CHECK(exact.dx == expected.dx);
-      CHECK(exact.dw == expected.dw);
-      // F(4x4) has roots in it. A wrong term of the smallest sums here would be of the order of 1.
-      const Results rounded = RunWinograd(size, block, 4, SmallIntegers);
-      CHECK(RelativeError(rounded.y, expected.y) < 2e-6);
-      CHECK(RelativeError(rounded.dx, expected.dx) < 2e-6);
-      CHECK(RelativeError(rounded.dw, expected.dw) < 2e-6);
-    }
+    INFO(size.in << " to " << size.out << " channels, " << size.height << " x " << size.width
+                 << ", micro-batch " << size.microbatch);
+    const Results exact = RunWinograd(size, 2, SmallIntegers);
+    CHECK(exact.y == expected.y);
+    CHECK(exact.dx == expected.dx);
+    CHECK(exact.dw == expected.dw);
+    // F(4x4) has roots in it. A wrong term of the smallest sums here would be of the order of 1.
+    const Results rounded = RunWinograd(size, 4, SmallIntegers);
+    CHECK(RelativeError(rounded.y, expected.y) < 2e-6);
+    CHECK(RelativeError(rounded.dx, expected.dx) < 2e-6);
+    CHECK(RelativeError(rounded.dw, expected.dw) < 2e-6);
   }
 }
 
 TEST_CASE("Direct convolutions of whole numbers are exact", "[direct]") {
   // Strides that divide the edges and that do not, kernels above and below the stride, pixels that
-  // no output sees, no padding and more than half a kernel, edges of one pixel.
+  // no output sees, no padding and more than half a kernel, edges of one pixel; so many channels that an image is
+  // taken in patches, of lines and of a line.
   for (const Size& size :
        {Size{8, 8, 1, 1, 1}, Size{16, 24, 5, 3, 2}, Size{24, 40, 8, 8, 1, 3, 2, 1},
         Size{8, 16, 7, 9, 2, 3, 2, 1}, Size{40, 8, 6, 6, 1, 1, 2, 0}, Size{16, 8, 5, 5, 3, 1, 1, 0},
         Size{5, 11, 9, 11, 2, 5, 3, 0}, Size{8, 8, 12, 10, 1, 3, 4, 0},
         Size{16, 16, 11, 9, 1, 7, 2, 3}, Size{8, 24, 4, 6, 2, 2, 1, 1},
-        Size{8, 8, 3, 3, 1, 3, 1, 2}, Size{72, 48, 4, 4, 1}}) {
+        Size{8, 8, 3, 3, 1, 3, 1, 2}, Size{72, 48, 4, 4, 1}, Size{528, 80, 9, 17, 1, 1, 1, 0},
+        Size{72, 528, 13, 9, 1, 1, 2, 0}, Size{528, 8, 12, 11, 1}, Size{8, 528, 12, 11, 2}}) {
     const Results expected = RunReference(size, SmallIntegers);
-    for (const int block : {8, 16}) {
-      INFO(size.in << " to " << size.out << " channels, " << size.height << " x " << size.width
-                   << ", micro-batch " << size.microbatch << ", kernel " << size.kernel
-                   << ", stride " << size.stride << ", padding " << size.padding << ", block "
-                   << block);
-      const ConvolutionShape shape = ShapeOf(size, block);
-      const Results actual = Run<float>(shape, MakeDirectConvolution(shape), SmallIntegers);
-      CHECK(actual.y == expected.y);
-      CHECK(actual.dx == expected.dx);
-      CHECK(actual.dw == expected.dw);
-      // As a first layer: the input in planes, its gradient not asked for.
-      ConvolutionShape first = shape;
-      first.input_block = 1;
-      const Results planar = Run<float>(first, MakeDirectConvolution(first), SmallIntegers);
-      CHECK(planar.y == expected.y);
-      CHECK(planar.dw == expected.dw);
-    }
+    INFO(size.in << " to " << size.out << " channels, " << size.height << " x " << size.width
+                 << ", micro-batch " << size.microbatch << ", kernel " << size.kernel << ", stride "
+                 << size.stride << ", padding " << size.padding);
+    const Results actual = RunDirect(size, SmallIntegers);
+    CHECK(actual.y == expected.y);
+    CHECK(actual.dx == expected.dx);
+    CHECK(actual.dw == expected.dw);
+    // As a first layer: the input in planes, its gradient not asked for.
+    ConvolutionShape first = ShapeOf(size, kBlock);
+    first.input_block = 1;
+    const Results planar = Run<float>(first, MakeDirectConvolution(first), SmallIntegers);
+    CHECK(planar.y == expected.y);
+    CHECK(planar.dw == expected.dw);
   }
 }
 
@@ -250,20 +251,17 @@ TEST_CASE("Convolutions of small images of whole numbers are exact", "[small_ima
   for (const Size& size : {Size{8, 8, 2, 2, 1}, Size{16, 48, 4, 4, 1}, Size{5, 11, 2, 2, 1},
                            Size{11, 5, 4, 4, 1}, Size{200, 24, 2, 2, 1}, Size{24, 200, 4, 4, 1}}) {
     const Results expected = RunReference(size, SmallIntegers);
-    for (const int block : {8, 16}) {
-      INFO(size.in << " to " << size.out << " channels, " << size.height << " x " << size.width
-                   << ", block " << block);
-      const ConvolutionShape shape = ShapeOf(size, block);
-      const Results actual = Run<float>(shape, MakeSmallImageConvolution(shape), SmallIntegers);
-      CHECK(actual.y == expected.y);
-      CHECK(actual.dx == expected.dx);
-      CHECK(actual.dw == expected.dw);
-    }
+    INFO(size.in << " to " << size.out << " channels, " << size.height << " x " << size.width);
+    const ConvolutionShape shape = ShapeOf(size, kBlock);
+    const Results actual = Run<float>(shape, MakeSmallImageConvolution(shape), SmallIntegers);
+    CHECK(actual.y == expected.y);
+    CHECK(actual.dx == expected.dx);
+    CHECK(actual.dw == expected.dw);
   }
 }
 
-TEST_CASE("Each layer gets the kernels that do it fastest", "[winograd][direct][small_image]") {
-  ConvolutionShape shape = ShapeOf({64, 64, 8, 8, 1}, 16);
+TEST_CASE("Each layer gets the kernels that do it fastest", "[winograd][small_image]") {
+  ConvolutionShape shape = ShapeOf({64, 64, 8, 8, 1}, kBlock);
   CHECK(WinogradEdge(shape) == 2);
   const auto change = [&](auto edit) {
     ConvolutionShape changed = shape;
@@ -274,37 +272,29 @@ TEST_CASE("Each layer gets the kernels that do it fastest", "[winograd][direct][
   CHECK(change([](ConvolutionShape& s) { s.layer.kernel = 1; }) == 0);
   CHECK(change([](ConvolutionShape& s) { s.layer.padding = 0; }) == 0);
   CHECK(change([](ConvolutionShape& s) { s.input_block = 1; }) == 0);
-  CHECK(SuitsDirect(ShapeOf({16, 32, 32, 32, 1, 3, 2, 1}, 16)));
-  CHECK(!SuitsDirect(ShapeOf({256, 512, 56, 56, 1, 1, 2, 0}, 16)));
-  ConvolutionShape first = ShapeOf({1, 6, 28, 28, 1, 5, 1, 2}, 8);
-  first.input_block = 1;
-  CHECK(SuitsDirect(first));
-  CHECK(SuitsSmallImage(ShapeOf({512, 512, 2, 2, 1}, 16)));
-  CHECK(SuitsSmallImage(ShapeOf({256, 512, 4, 4, 1}, 8)));
-  CHECK(!SuitsSmallImage(ShapeOf({512, 512, 2, 2, 2}, 16)));
-  CHECK(!SuitsSmallImage(ShapeOf({512, 512, 2, 4, 1}, 16)));
-  CHECK(!SuitsSmallImage(ShapeOf({64, 64, 8, 8, 1}, 16)));
-  CHECK(!SuitsSmallImage(ShapeOf({64, 64, 4, 4, 1, 3, 2, 1}, 16)));
-  CHECK(!SuitsSmallImage(ShapeOf({64, 64, 4, 4, 1, 1, 1, 0}, 16)));
+  CHECK(SuitsSmallImage(ShapeOf({512, 512, 2, 2, 1}, kBlock)));
+  CHECK(SuitsSmallImage(ShapeOf({256, 512, 4, 4, 1}, kBlock)));
+  CHECK(!SuitsSmallImage(ShapeOf({512, 512, 2, 2, 2}, kBlock)));
+  CHECK(!SuitsSmallImage(ShapeOf({512, 512, 2, 4, 1}, kBlock)));
+  CHECK(!SuitsSmallImage(ShapeOf({64, 64, 8, 8, 1}, kBlock)));
+  CHECK(!SuitsSmallImage(ShapeOf({64, 64, 4, 4, 1, 3, 2, 1}, kBlock)));
+  CHECK(!SuitsSmallImage(ShapeOf({64, 64, 4, 4, 1, 1, 1, 0}, kBlock)));
   // Few tiles do not pay; several samples have more.
-  CHECK(WinogradEdge(ShapeOf({512, 512, 2, 2, 1}, 16)) == 0);
-  CHECK(WinogradEdge(ShapeOf({512, 512, 2, 2, 4}, 16)) == 2);
-  CHECK(WinogradEdge(ShapeOf({512, 512, 2, 2, 128}, 16)) == 2);
-  CHECK(WinogradEdge(ShapeOf({512, 512, 4, 4, 1}, 16)) == 2);
-  CHECK(WinogradEdge(ShapeOf({512, 512, 4, 4, 16}, 16)) == 4);
-  CHECK(WinogradEdge(ShapeOf({16, 16, 15, 13, 1}, 16)) == 4);
+  CHECK(WinogradEdge(ShapeOf({512, 512, 2, 2, 1}, kBlock)) == 0);
+  CHECK(WinogradEdge(ShapeOf({512, 512, 2, 2, 4}, kBlock)) == 2);
+  CHECK(WinogradEdge(ShapeOf({512, 512, 2, 2, 128}, kBlock)) == 2);
+  CHECK(WinogradEdge(ShapeOf({512, 512, 4, 4, 1}, kBlock)) == 2);
+  CHECK(WinogradEdge(ShapeOf({512, 512, 4, 4, 16}, kBlock)) == 4);
+  CHECK(WinogradEdge(ShapeOf({16, 16, 15, 13, 1}, kBlock)) == 4);
 }
 
 TEST_CASE("Winograd's rounding errors stay near those of direct sums", "[winograd]") {
   for (const Size& size :
        {Size{16, 16, 32, 32, 1}, Size{64, 64, 8, 8, 1}, Size{256, 256, 4, 4, 1}}) {
-    const auto onednn = MakeVectorBackend(0, ConvolutionMethod::kOneDnn);
-    const int block = onednn->block();
     const Results exact = RunReference(size, RandomNumbers);
-    const ConvolutionShape shape = ShapeOf(size, block);
-    const Results direct = Run<float>(shape, onednn->MakeConvolution(shape), RandomNumbers);
-    const Results fast = RunWinograd(size, block, 2, RandomNumbers);
-    const Results faster = RunWinograd(size, block, 4, RandomNumbers);
+    const Results direct = RunDirect(size, RandomNumbers);
+    const Results fast = RunWinograd(size, 2, RandomNumbers);
+    const Results faster = RunWinograd(size, 4, RandomNumbers);
     INFO(size.in << " channels, " << size.height << " x " << size.width);
     const auto check = [&](Numbers Results::*pass) {
       const double error = RelativeError(fast.*pass, exact.*pass);

@@ -242,8 +242,8 @@ constexpr double kDouble = 1e-9;
 // losses moved by up to 3e-6 (4e-4 with batch norm) and its parameters by 1e-4 (3e-3) of their norm;
 // these are ten times that.
 constexpr double kFloatLoss = 3e-5;
-// A rounding can turn a max-pool's winner, and with it the gradient's way: the errors, 1e-7 by oneDNN's
-// kernels and until then by Winograd's, jump to 6e-4 in VGG-11's ninth step.
+// A rounding can turn a max-pool's winner, and with it the gradient's way: the errors, 1e-7 until
+// then, jump to 6e-4 in VGG-11's ninth step.
 constexpr double kFloatPoolLoss = 2e-3;
 constexpr double kFloatParameters = 1e-3;
 constexpr double kFloatBatchNormLoss = 4e-3;

@@ -77,7 +77,7 @@ TEST_CASE("squared_relu is 0 below 0 and the square above", "[token]") {
   CHECK(dx == Numbers{1, 1, 7});
   const std::vector<float> lost(20, std::numeric_limits<float>::quiet_NaN());
   std::vector<float> result(20);
-  MakeVectorBackend(8)->SquaredRelu(20, lost.data(), result.data());
+  MakeVectorBackend()->SquaredRelu(20, lost.data(), result.data());
   CHECK(std::all_of(result.begin(), result.end(), [](float z) { return std::isnan(z); }));
 }
 
@@ -182,12 +182,8 @@ void CheckVectorKernels(const Network& network, int microbatch) {
   for (int s = 0; s < network.stage_count(); ++s) {
     const StageResults expected =
         RunStage<double>(network, s, microbatch, MakeReferenceBackend<double>());
-    for (const int block : {8, 16}) {
-      INFO("stage " << network.stages[s].name << ", micro-batch " << microbatch << ", block "
-                    << block);
-      CheckClose(RunStage<float>(network, s, microbatch, MakeVectorBackend(block)), expected,
-                 kSingle);
-    }
+    INFO("stage " << network.stages[s].name << ", micro-batch " << microbatch);
+    CheckClose(RunStage<float>(network, s, microbatch, MakeVectorBackend()), expected, kSingle);
   }
 }
 
@@ -225,45 +221,43 @@ TEST_CASE("Attention has its gradients where all scores are large, too", "[token
     return Numbers(dx.begin(), dx.end());
   };
   const Numbers expected = gradient(MakeReferenceBackend<double>());
-  for (const int block : {8, 16}) CheckClose(gradient(MakeVectorBackend(block)), expected, kSingle);
+  CheckClose(gradient(MakeVectorBackend()), expected, kSingle);
 }
 
 TEST_CASE("Products of small whole numbers are exact, however they lie", "[token]") {
   const std::shared_ptr<const Backend<float>> plain = MakeReferenceBackend<float>();
-  for (const int block : {8, 16}) {
-    const std::shared_ptr<const Backend<float>> vectors = MakeVectorBackend(block);
-    for (const std::int64_t rows : {1, 13, 14, 29}) {
-      for (const std::int64_t columns : {1, 16, 37, 64}) {
-        for (const std::int64_t steps : {1, 16, 19, 40}) {
-          for (const bool across : {false, true}) {
-            const Numbers a = SmallIntegers(rows * steps, 1);
-            const Numbers b = SmallIntegers(steps * columns, 2);
-            const Numbers bias = SmallIntegers(columns, 3);
-            const std::vector<float> a_float(a.begin(), a.end());
-            const std::vector<float> b_float(b.begin(), b.end());
-            const std::vector<float> bias_float(bias.begin(), bias.end());
-            std::vector<float> c(rows * columns, 2);
-            std::vector<float> expected = c;
-            Product<float> product{.rows = rows,
-                                   .columns = columns,
-                                   .steps = steps,
-                                   .a = a_float.data(),
-                                   .a_row = across ? 1 : steps,
-                                   .a_step = across ? rows : 1,
-                                   .b = b_float.data(),
-                                   .b_step = across ? 1 : columns,
-                                   .b_column = across ? steps : 1,
-                                   .bias = across ? bias_float.data() : nullptr,
-                                   .c = c.data(),
-                                   .c_row = columns,
-                                   .add = !across};
-            std::vector<float> workspace(vectors->ProductWorkspace(rows, columns, steps));
-            vectors->Multiply(product, workspace.data());
-            product.c = expected.data();
-            plain->Multiply(product, nullptr);
-            CAPTURE(block, rows, columns, steps, across);
-            CHECK(c == expected);
-          }
+  const std::shared_ptr<const Backend<float>> vectors = MakeVectorBackend();
+  for (const std::int64_t rows : {1, 13, 14, 29}) {
+    for (const std::int64_t columns : {1, 16, 37, 64}) {
+      for (const std::int64_t steps : {1, 16, 19, 40}) {
+        for (const bool across : {false, true}) {
+          const Numbers a = SmallIntegers(rows * steps, 1);
+          const Numbers b = SmallIntegers(steps * columns, 2);
+          const Numbers bias = SmallIntegers(columns, 3);
+          const std::vector<float> a_float(a.begin(), a.end());
+          const std::vector<float> b_float(b.begin(), b.end());
+          const std::vector<float> bias_float(bias.begin(), bias.end());
+          std::vector<float> c(rows * columns, 2);
+          std::vector<float> expected = c;
+          Product<float> product{.rows = rows,
+                                 .columns = columns,
+                                 .steps = steps,
+                                 .a = a_float.data(),
+                                 .a_row = across ? 1 : steps,
+                                 .a_step = across ? rows : 1,
+                                 .b = b_float.data(),
+                                 .b_step = across ? 1 : columns,
+                                 .b_column = across ? steps : 1,
+                                 .bias = across ? bias_float.data() : nullptr,
+                                 .c = c.data(),
+                                 .c_row = columns,
+                                 .add = !across};
+          std::vector<float> workspace(vectors->ProductWorkspace(rows, columns, steps));
+          vectors->Multiply(product, workspace.data());
+          product.c = expected.data();
+          plain->Multiply(product, nullptr);
+          CAPTURE(rows, columns, steps, across);
+          CHECK(c == expected);
         }
       }
     }

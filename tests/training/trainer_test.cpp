@@ -613,7 +613,7 @@ TEST_CASE("Options that cannot be are refused by name", "[trainer]") {
 }
 
 void CheckMemory(const TrainerOptions& options) {
-  // What the model leaves out: padding to whole blocks, oneDNN's scratch, running statistics.
+  // What the model leaves out: padding to whole blocks, scratch, running statistics.
   constexpr double kTolerance = 0.1;
   const auto actual = static_cast<double>(MakeTrainer(options)->memory_bytes());
   const auto predicted = static_cast<double>(PredictMemory(options).total());

@@ -1,4 +1,4 @@
-// The vector backend's stages against the reference's in double, for both blocks of channels.
+// The vector backend's stages against the reference's in double.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -23,25 +23,16 @@ using hwmodel::Normalization;
 // 2^-24 sqrt(4608) of the largest term.
 constexpr Closeness kSingle{.tolerance = 2e-5, .least_scale = 1e-3};
 
-// Without AVX-512 oneDNN convolves blocks of 16 by plain loops, which take minutes and prove nothing.
-bool HasKernels(int block, ConvolutionMethod method) {
-  return block <= MakeVectorBackend(0, method)->block();
-}
-
 void CompareStage(const Network& network, int s, int microbatch) {
   const StageResults expected =
       RunStage<double>(network, s, microbatch, MakeReferenceBackend<double>());
-  for (const int block : {8, 16}) {
-    for (const ConvolutionMethod method :
-         {ConvolutionMethod::kOneDnn, ConvolutionMethod::kWinograd}) {
-      if (!HasKernels(block, method)) continue;
-      INFO(network.name << ", stage " << s << " " << network.stages[s].name << ", micro-batch "
-                        << microbatch << ", block " << block << ", "
-                        << (method == ConvolutionMethod::kWinograd ? "Winograd" : "oneDNN"));
-      const StageResults actual =
-          RunStage<float>(network, s, microbatch, MakeVectorBackend(block, method));
-      CheckClose(actual, expected, kSingle);
-    }
+  for (const ConvolutionMethod method :
+       {ConvolutionMethod::kDirect, ConvolutionMethod::kWinograd}) {
+    INFO(network.name << ", stage " << s << " " << network.stages[s].name << ", micro-batch "
+                      << microbatch << ", "
+                      << (method == ConvolutionMethod::kWinograd ? "Winograd" : "direct"));
+    CheckClose(RunStage<float>(network, s, microbatch, MakeVectorBackend(method)), expected,
+               kSingle);
   }
 }
 
@@ -130,46 +121,43 @@ TEST_CASE("Layers in any order that a file can have agree with the reference, or
 // samples around those that are taken together.
 TEST_CASE("A linear layer gives each sample of a micro-batch the bits that it gives it alone",
           "[vector]") {
-  for (const int block : {8, 16}) {
-    const auto backend = MakeVectorBackend(block);
-    for (const std::int64_t in : {5, 64, 331, 1200}) {
-      for (const std::int64_t n : {1, 2, 5, 11}) {
-        const std::int64_t out = 131;
-        const auto numbers = [](std::int64_t size, int seed) {
-          const Numbers random = RandomNumbers(size, seed);
-          return std::vector<float>(random.begin(), random.end());
-        };
-        const std::vector<float> x = numbers(n * in, 1);
-        const std::vector<float> w = numbers(out * in, 2);
-        const std::vector<float> b = numbers(out, 3);
-        const std::vector<float> dy = numbers(n * out, 4);
-        for (const bool add : {false, true}) {
-          INFO("block " << block << ", in " << in << ", n " << n << ", add " << add);
-          std::vector<float> y(n * out);
-          std::vector<float> dx(n * in);
-          std::vector<float> dw = w;
-          std::vector<float> db = b;
-          backend->Linear(n, in, out, x.data(), w.data(), b.data(), y.data());
-          backend->LinearBackwardInput(n, in, out, dy.data(), w.data(), dx.data());
-          backend->LinearBackwardWeights(n, in, out, x.data(), dy.data(), add, dw.data(),
-                                         db.data());
-          std::vector<float> y_alone(n * out);
-          std::vector<float> dx_alone(n * in);
-          std::vector<float> dw_alone = w;
-          std::vector<float> db_alone = b;
-          for (std::int64_t s = 0; s < n; ++s) {
-            const float* from = x.data() + s * in;
-            const float* gradient = dy.data() + s * out;
-            backend->Linear(1, in, out, from, w.data(), b.data(), y_alone.data() + s * out);
-            backend->LinearBackwardInput(1, in, out, gradient, w.data(), dx_alone.data() + s * in);
-            backend->LinearBackwardWeights(1, in, out, from, gradient, add || s > 0,
-                                           dw_alone.data(), db_alone.data());
-          }
-          CHECK(y == y_alone);
-          CHECK(dx == dx_alone);
-          CHECK(dw == dw_alone);
-          CHECK(db == db_alone);
+  const auto backend = MakeVectorBackend();
+  for (const std::int64_t in : {5, 64, 331, 1200}) {
+    for (const std::int64_t n : {1, 2, 5, 11}) {
+      const std::int64_t out = 131;
+      const auto numbers = [](std::int64_t size, int seed) {
+        const Numbers random = RandomNumbers(size, seed);
+        return std::vector<float>(random.begin(), random.end());
+      };
+      const std::vector<float> x = numbers(n * in, 1);
+      const std::vector<float> w = numbers(out * in, 2);
+      const std::vector<float> b = numbers(out, 3);
+      const std::vector<float> dy = numbers(n * out, 4);
+      for (const bool add : {false, true}) {
+        INFO("in " << in << ", n " << n << ", add " << add);
+        std::vector<float> y(n * out);
+        std::vector<float> dx(n * in);
+        std::vector<float> dw = w;
+        std::vector<float> db = b;
+        backend->Linear(n, in, out, x.data(), w.data(), b.data(), y.data());
+        backend->LinearBackwardInput(n, in, out, dy.data(), w.data(), dx.data());
+        backend->LinearBackwardWeights(n, in, out, x.data(), dy.data(), add, dw.data(), db.data());
+        std::vector<float> y_alone(n * out);
+        std::vector<float> dx_alone(n * in);
+        std::vector<float> dw_alone = w;
+        std::vector<float> db_alone = b;
+        for (std::int64_t s = 0; s < n; ++s) {
+          const float* from = x.data() + s * in;
+          const float* gradient = dy.data() + s * out;
+          backend->Linear(1, in, out, from, w.data(), b.data(), y_alone.data() + s * out);
+          backend->LinearBackwardInput(1, in, out, gradient, w.data(), dx_alone.data() + s * in);
+          backend->LinearBackwardWeights(1, in, out, from, gradient, add || s > 0, dw_alone.data(),
+                                         db_alone.data());
         }
+        CHECK(y == y_alone);
+        CHECK(dx == dx_alone);
+        CHECK(dw == dw_alone);
+        CHECK(db == db_alone);
       }
     }
   }
@@ -232,16 +220,15 @@ TEST_CASE("What is no number goes through a ReLU, alone or behind a normalisatio
       }
     }
   };
-  for (const int block : {1, 8, 16}) {
-    INFO("block " << block);
-    const auto backend = block == 1 ? MakeReferenceBackend<float>() : MakeVectorBackend(block);
+  for (const auto& backend : {MakeReferenceBackend<float>(), MakeVectorBackend()}) {
+    INFO("block " << backend->block());
     std::vector<float> alone(x.size());
     backend->NormalizedRelu({.channels = static_cast<int>(x.size())}, x.data(), {}, alone.data());
     check(alone);
     std::vector<float> behind(32);
     std::vector<float> scale(behind.size(), 1);
     std::vector<float> shift(behind.size(), 0);
-    backend->NormalizedRelu({.channels = 32, .block = block}, x.data(),
+    backend->NormalizedRelu({.channels = 32, .block = backend->block()}, x.data(),
                             {.scale = scale.data(), .shift = shift.data()}, behind.data());
     check(behind);
   }
@@ -271,51 +258,49 @@ TEST_CASE("The fused update follows its equations", "[vector]") {
   constexpr float kMomentum = 0.75F;
   constexpr float kDecay = 0.125F;
   constexpr float kShare = 0.5F;
-  for (const int block : {8, 16}) {
-    // The last few are no whole block.
-    for (const std::int64_t size : {6 * block * block, 6 * block * block + 5}) {
-      const Numbers start_w = RandomNumbers(size, 1);
-      const Numbers start_v = RandomNumbers(size, 2);
-      const Numbers g = RandomNumbers(size, 3);
-      const auto run = [&](int lanes, auto zero) {
-        using Real = decltype(zero);
-        std::vector<Real> w(start_w.begin(), start_w.end());
-        std::vector<Real> v(start_v.begin(), start_v.end());
-        std::vector<Real> gradient(g.begin(), g.end());
-        std::vector<Real> forward(size);
-        std::vector<Real> backward(size);
-        UpdateArguments<Real> c;
-        c.coefficients.own = {kMomentum, kDecay, kShare};
-        c.coefficients.state_step = -0.25F;
-        c.coefficients.gradient_step = -0.5F;
-        c.coefficients.forward_horizon.velocity = -1.5F;
-        c.coefficients.backward_horizon.weight = 2.0F;
-        c.size = size;
-        c.gradient = gradient.data();
-        c.weights = w.data();
-        c.states[0] = v.data();
-        c.forward = forward.data();
-        c.backward = backward.data();
-        KernelsOf<Real>(SgdmDefinition(), lanes).update(c);
-        std::vector<Numbers> result;
-        for (const auto& array : {w, v, forward, backward}) {
-          result.emplace_back(array.begin(), array.end());
-        }
-        return result;
-      };
-      const std::vector<Numbers> actual = run(block, 0.0F);
-      const std::vector<Numbers> reference = run(1, 0.0);
-      CheckClose(actual, reference, kSingle);
-      // Literally, for a few elements.
-      for (const std::int64_t i : {std::int64_t{0}, std::int64_t{1}, size / 2 + 3, size - 1}) {
-        const double gradient = g[i] + kDecay * start_w[i];
-        const double v = kMomentum * start_v[i] + kShare * gradient;
-        const double w = start_w[i] - 0.25 * v - 0.5 * gradient;
-        CHECK(reference[0][i] == Approx(w));
-        CHECK(reference[1][i] == Approx(v));
-        CHECK(reference[2][i] == Approx(w - 1.5 * v));
-        CHECK(reference[3][i] == Approx(w + 2 * (w - start_w[i])));
+  // The last few are no whole block.
+  for (const std::int64_t size : {6 * kBlock * kBlock, 6 * kBlock * kBlock + 5}) {
+    const Numbers start_w = RandomNumbers(size, 1);
+    const Numbers start_v = RandomNumbers(size, 2);
+    const Numbers g = RandomNumbers(size, 3);
+    const auto run = [&](int lanes, auto zero) {
+      using Real = decltype(zero);
+      std::vector<Real> w(start_w.begin(), start_w.end());
+      std::vector<Real> v(start_v.begin(), start_v.end());
+      std::vector<Real> gradient(g.begin(), g.end());
+      std::vector<Real> forward(size);
+      std::vector<Real> backward(size);
+      UpdateArguments<Real> c;
+      c.coefficients.own = {kMomentum, kDecay, kShare};
+      c.coefficients.state_step = -0.25F;
+      c.coefficients.gradient_step = -0.5F;
+      c.coefficients.forward_horizon.velocity = -1.5F;
+      c.coefficients.backward_horizon.weight = 2.0F;
+      c.size = size;
+      c.gradient = gradient.data();
+      c.weights = w.data();
+      c.states[0] = v.data();
+      c.forward = forward.data();
+      c.backward = backward.data();
+      KernelsOf<Real>(SgdmDefinition(), lanes).update(c);
+      std::vector<Numbers> result;
+      for (const auto& array : {w, v, forward, backward}) {
+        result.emplace_back(array.begin(), array.end());
       }
+      return result;
+    };
+    const std::vector<Numbers> actual = run(kBlock, 0.0F);
+    const std::vector<Numbers> reference = run(1, 0.0);
+    CheckClose(actual, reference, kSingle);
+    // Literally, for a few elements.
+    for (const std::int64_t i : {std::int64_t{0}, std::int64_t{1}, size / 2 + 3, size - 1}) {
+      const double gradient = g[i] + kDecay * start_w[i];
+      const double v = kMomentum * start_v[i] + kShare * gradient;
+      const double w = start_w[i] - 0.25 * v - 0.5 * gradient;
+      CHECK(reference[0][i] == Approx(w));
+      CHECK(reference[1][i] == Approx(v));
+      CHECK(reference[2][i] == Approx(w - 1.5 * v));
+      CHECK(reference[3][i] == Approx(w + 2 * (w - start_w[i])));
     }
   }
 }
@@ -323,10 +308,9 @@ TEST_CASE("The fused update follows its equations", "[vector]") {
 // Everything of a stage's parameters after two updates, by pieces of `piece` elements of the first
 // tensor where it is above 0.
 std::vector<float> UpdatedTwice(const StageLayout& layout, std::int64_t piece, float gradient) {
-  const int block = MakeVectorBackend()->block();
   const VersionCounts versions{.forward = 3, .predicted_backward = true};
   const Optimizer& sgdm = FindOptimizer("sgdm");
-  StageParameters<float> parameters(layout, versions, sgdm, block);
+  StageParameters<float> parameters(layout, versions, sgdm, kBlock);
   parameters.Allocate();
   const Numbers start = RandomNumbers(layout.parameter_size, 1);
   parameters.Reset(std::vector<float>(start.begin(), start.end()), {});

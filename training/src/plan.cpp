@@ -561,7 +561,7 @@ hwmodel::TrainingMemory PredictMemory(const TrainerOptions& options) {
 template <class Real>
 std::shared_ptr<const Backend<Real>> MakeBackend(ConvolutionMethod method) {
   if constexpr (std::is_same_v<Real, float>) {
-    if (method != ConvolutionMethod::kReference) return MakeVectorBackend(0, method);
+    if (method != ConvolutionMethod::kReference) return MakeVectorBackend(method);
   }
   return MakeReferenceBackend<Real>();
 }

@@ -16,23 +16,27 @@ HWY_BEFORE_NAMESPACE();
 namespace batchless::training {
 namespace HWY_NAMESPACE {
 
-template <int B>
 struct Direct {
   template <int kRow>
-  using RowTiling = Tiling<B, Products<B, kRow>>;
+  using RowTiling = Tiling<Products<kRow>>;
 
   static constexpr int kColours = 3;  // of an image in planes
   // Channels whose sums are in the registers together.
-  static constexpr std::int64_t kSums = RegisterTiles<B>::kPanels * B;
+  static constexpr std::int64_t kSums = RegisterTiles::kPanels * B;
 
-  // oneDNN's kernels of AVX-512 add up the gradients of 1x1 kernels by samples and by blocks of outputs; here
-  // these sums are the same, so that processors with and without AVX-512 train to the same bits.
-  static bool AddsApart(const DirectShape& s) { return s.kernel == 1; }
+  // Gradients of 1x1 kernels are added up by samples, and those of inputs by blocks of outputs where these are few, as
+  // in the programs that most rows of the studies come from: ResNets of CIFAR have such layers.
+  static bool AddsSamplesApart(const DirectShape& s) { return s.kernel == 1; }
+  static bool AddsBlocksApart(const DirectShape& s) {
+    return s.kernel == 1 && s.out_channels <= 64;
+  }
 
   // --- frames ---
 
-  // x with zeros around it: (microbatch, C / Bi, framed height, framed width, Bi).
-  static HWY_NOINLINE void FrameInput(const DirectShape& s, const float* x, float* framed) {
+  // x with zeros around it: (microbatch, C / Bi, framed height, framed width, Bi). Made in `framed`, unless x is
+  // that itself.
+  static HWY_NOINLINE const float* FrameInput(const DirectShape& s, const float* x, float* framed) {
+    if (!s.frames_input()) return x;
     std::fill_n(framed, s.framed_size(), 0.0F);
     const std::int64_t block = s.in_block;
     const std::int64_t row_size = s.framed_width() * block;
@@ -51,11 +55,13 @@ struct Direct {
         }
       }
     }
+    return framed;
   }
 
-  // dy with zeros around it: (microbatch, K / B, framed height, framed width, B).
-  static HWY_NOINLINE void FrameOutputGradient(const DirectShape& s, const float* dy,
-                                               float* framed) {
+  // dy with zeros around it: (microbatch, K / B, framed height, framed width, B); made as x's.
+  static HWY_NOINLINE const float* FrameOutputGradient(const DirectShape& s, const float* dy,
+                                                       float* framed) {
+    if (!s.frames_output()) return dy;
     std::fill_n(framed, s.framed_out_size(), 0.0F);
     const std::int64_t before = s.reach() - 1;
     const std::int64_t row_size = s.framed_out_width() * B;
@@ -65,20 +71,53 @@ struct Direct {
         std::copy_n(dy, s.out_width * B, to);
       }
     }
+    return framed;
   }
 
   // --- products of matrices ---
 
-  // A product whose rows are the pixels of `lines` lines.
-  static void MultiplyPixels(const MatrixProduct& p, const Runs& runs, std::int64_t lines,
-                             std::int64_t panels) {
+  // Some pixels of an image: `columns` of each of `lines` lines.
+  struct Patch {
+    std::int64_t line;
+    std::int64_t lines;
+    std::int64_t column;
+    std::int64_t columns;
+  };
+
+  // visit(patch) for patches of lines or of a line, whose pixels of so many channels stay in the second cache while
+  // all weights pass by, but enough of them to be worth the weights' coming.
+  template <class Visit>
+  static void ForEachPatch(std::int64_t lines, std::int64_t columns, std::int64_t channels,
+                           Visit visit) {
+    constexpr std::int64_t kNumbers = 1 << 15;
+    constexpr std::int64_t kLeastPixels = 64;
+    const std::int64_t most = std::max(kNumbers / channels, kLeastPixels);
+    // Patches of about one size.
+    const auto step = [](std::int64_t size, std::int64_t largest) {
+      const std::int64_t parts = (size + largest - 1) / largest;
+      return (size + parts - 1) / parts;
+    };
+    const std::int64_t high = step(lines, std::max<std::int64_t>(most / columns, 1));
+    const std::int64_t wide = step(columns, most);
+    for (std::int64_t line = 0; line < lines; line += high) {
+      for (std::int64_t column = 0; column < columns; column += wide) {
+        visit(Patch{line, std::min(high, lines - line), column, std::min(wide, columns - column)});
+      }
+    }
+  }
+
+  // A product whose rows are the pixels of a patch; runs.line is the patch's.
+  static void MultiplyPixels(MatrixProduct p, Runs runs, const Patch& patch, std::int64_t panels) {
+    p.a += patch.line * runs.a_line + patch.column * p.a_row;
+    p.out += patch.line * runs.out_line + patch.column * p.out_row;
+    runs.line = patch.columns;
     // Shorter lines do not keep the machine busy one by one.
     constexpr std::int64_t kLongLine = 8;
     const std::int64_t row = runs.line < kLongLine ? 0 : p.a_row;
-    if (row == B) return MultiplyLines<B>(p, runs, lines, panels);
-    if (row == 2 * B) return MultiplyLines<2 * B>(p, runs, lines, panels);
-    if (row == kColours) return MultiplyLines<kColours>(p, runs, lines, panels);
-    const RowTiling<0> tiling(lines * runs.line, panels);
+    if (row == B) return MultiplyLines<B>(p, runs, patch.lines, panels);
+    if (row == 2 * B) return MultiplyLines<2 * B>(p, runs, patch.lines, panels);
+    if (row == kColours) return MultiplyLines<kColours>(p, runs, patch.lines, panels);
+    const RowTiling<0> tiling(patch.lines * runs.line, panels);
     tiling.Multiply(p, runs);
   }
 
@@ -98,7 +137,7 @@ struct Direct {
 
   static void Forward(const DirectShape& s, const float* x, const float* weights, const float* bias,
                       float* y, float* workspace, Prefetcher* /*ahead*/) {
-    FrameInput(s, x, workspace);
+    const float* framed = FrameInput(s, x, workspace);
     const std::int64_t row_size = s.framed_width() * s.in_block;
     const std::int64_t pixels = s.out_height * s.out_width;
     const std::int64_t panel = s.in_channels * s.kernel * s.kernel * B;
@@ -107,32 +146,31 @@ struct Direct {
                     .b_outer = s.kernel * s.kernel * s.in_block * B,
                     .inner = s.kernel,
                     .a_inner = row_size,
-                    .line = s.out_width,
                     .a_line = s.stride * row_size,
                     .out_line = s.out_width * B};
-    // All pixels by some output channels, whose weights then come from memory once.
-    for (std::int64_t k = 0; k < s.out_channels; k += kSums) {
-      for (std::int64_t n = 0; n < s.microbatch; ++n) {
-        float* to = y + (n * s.out_channels + k) * pixels;
-        MultiplyPixels({.a = workspace + n * s.in_channels * s.framed_height() * s.framed_width(),
-                        .a_row = s.stride * s.in_block,
-                        .a_step = 1,
-                        .b = weights + k / B * panel,
-                        .b_panel = panel,
-                        .out = to,
-                        .out_row = B,
-                        .out_panel = pixels * B,
-                        .steps = s.kernel * s.in_block,
-                        .bias = bias == nullptr ? nullptr : bias + k},
-                       runs, s.out_height, std::min(kSums, s.out_channels - k) / B);
+    ForEachPatch(s.out_height, s.out_width, s.in_channels, [&](const Patch& patch) {
+      for (std::int64_t k = 0; k < s.out_channels; k += kSums) {
+        for (std::int64_t n = 0; n < s.microbatch; ++n) {
+          MultiplyPixels({.a = framed + n * s.in_channels * s.framed_height() * s.framed_width(),
+                          .a_row = s.stride * s.in_block,
+                          .a_step = 1,
+                          .b = weights + k / B * panel,
+                          .b_panel = panel,
+                          .out = y + (n * s.out_channels + k) * pixels,
+                          .out_row = B,
+                          .out_panel = pixels * B,
+                          .steps = s.kernel * s.in_block,
+                          .bias = bias == nullptr ? nullptr : bias + k},
+                         runs, patch, std::min(kSums, s.out_channels - k) / B);
+        }
       }
-    }
+    });
   }
 
   static void BackwardWeights(const DirectShape& s, const float* x, const float* dy, float* dw,
                               float* workspace, Prefetcher* /*ahead*/,
                               GradientConsumer<float>* consumer) {
-    FrameInput(s, x, workspace);
+    const float* framed = FrameInput(s, x, workspace);
     // Pieces that the nearest caches hold together with what a consumer reads beside them.
     constexpr std::int64_t kPieceChannels = 64;
     const std::int64_t ins = std::max(kPieceChannels / s.in_block, std::int64_t{1}) * s.in_block;
@@ -140,11 +178,11 @@ struct Direct {
     ForEachPiece(s, kSums, ins, [&](const WeightPiece& piece) {
       const std::int64_t first = taps * (piece.out * s.in_channels + piece.in * B);
       if (consumer == nullptr) {
-        WeightGradients(s, piece, workspace, dy, dw + first, taps * s.in_channels * B);
+        WeightGradients(s, piece, framed, dy, dw + first, taps * s.in_channels * B);
         return;
       }
       const std::int64_t panel = taps * piece.ins * B;
-      WeightGradients(s, piece, workspace, dy, dw, panel);
+      WeightGradients(s, piece, framed, dy, dw, panel);
       for (std::int64_t k = 0; k < piece.outs; k += B) {
         consumer->Take(first + taps * k * s.in_channels, panel, dw + taps * k * piece.ins);
       }
@@ -176,7 +214,7 @@ struct Direct {
                                       .out_row = B,
                                       .out_panel = panel,
                                       .steps = s.out_width,
-                                      .apart = AddsApart(s)},
+                                      .apart = AddsSamplesApart(s)},
                         runs);
       }
     }
@@ -216,7 +254,7 @@ struct Direct {
           for (std::int64_t j = column.taps - 1; j >= 0; --j, to += B * B) {
             const float* tap = block + (line + j * s.stride) * B * B;
             PrefetchWeights(tap + 4 * next, B * B);
-            TransposeBlock<B>(tap, to);
+            TransposeBlock(tap, to);
           }
         }
       }
@@ -225,8 +263,8 @@ struct Direct {
 
   // A piece's dx of the pixels of one pair of remainders.
   static void BackwardPixels(const DirectShape& s, const WeightPiece& piece, const Remainder& row,
-                             const Remainder& column, const float* framed, const float* turned,
-                             float* dx) {
+                             const Remainder& column, const Patch& patch, const float* framed,
+                             const float* turned, float* dx) {
     const std::int64_t row_size = s.framed_out_width() * B;
     const std::int64_t pixels = s.height * s.width;
     const Runs runs{.outer = s.out_channels / B,
@@ -234,7 +272,6 @@ struct Direct {
                     .b_outer = row.taps * column.taps * B * B,
                     .inner = row.taps,
                     .a_inner = row_size,
-                    .line = column.pixels,
                     .a_line = row_size,
                     .out_line = s.stride * s.width * B};
     for (std::int64_t n = 0; n < s.microbatch; ++n) {
@@ -250,39 +287,39 @@ struct Direct {
            .out_row = s.stride * B,
            .out_panel = pixels * B,
            .steps = column.taps * B,
-           .apart = AddsApart(s)},
-          runs, row.pixels, piece.ins / B);
+           .apart = AddsBlocksApart(s)},
+          runs, patch, piece.ins / B);
     }
   }
 
   static void BackwardInput(const DirectShape& s, const float* dy, const float* weights, float* dx,
                             float* workspace, Prefetcher* /*ahead*/) {
-    float* framed = workspace;
-    float* turned = workspace + RoundUp(s.framed_out_size(), 16);
-    FrameOutputGradient(s, dy, framed);
+    const float* framed = FrameOutputGradient(s, dy, workspace);
+    float* turned = workspace + (s.frames_output() ? RoundUp(s.framed_out_size(), B) : 0);
     if (s.kernel < s.stride) {
       std::fill_n(dx, s.microbatch * s.in_channels * s.height * s.width, 0.0F);
     }
     const std::int64_t remainders = std::min(s.stride, s.kernel);
-    // Some inputs are taken at once, so that their turned weights stay near.
-    ForEachPiece(s, s.out_channels, kSums, [&](const WeightPiece& piece) {
-      for (std::int64_t i = 0; i < remainders; ++i) {
-        const Remainder row(s, i, s.height);
-        for (std::int64_t j = 0; j < remainders; ++j) {
-          const Remainder column(s, j, s.width);
-          if (row.pixels * column.pixels == 0) continue;
-          TurnWeights(s, piece, row, column, weights, turned);
-          BackwardPixels(s, piece, row, column, framed, turned, dx);
-        }
+    for (std::int64_t i = 0; i < remainders; ++i) {
+      const Remainder row(s, i, s.height);
+      for (std::int64_t j = 0; j < remainders; ++j) {
+        const Remainder column(s, j, s.width);
+        if (row.pixels * column.pixels == 0) continue;
+        ForEachPatch(row.pixels, column.pixels, s.out_channels, [&](const Patch& patch) {
+          // Some inputs are taken at once, so that their turned weights stay near.
+          ForEachPiece(s, s.out_channels, kSums, [&](const WeightPiece& piece) {
+            TurnWeights(s, piece, row, column, weights, turned);
+            BackwardPixels(s, piece, row, column, patch, framed, turned, dx);
+          });
+        });
       }
-    });
+    }
   }
 };
 
 std::unique_ptr<Convolution<float>> MakeDirect(const ConvolutionShape& convolution,
                                                const DirectShape& shape) {
-  return convolution.output_block == 16 ? MakeKernelConvolution<Direct<16>>(convolution, shape)
-                                        : MakeKernelConvolution<Direct<8>>(convolution, shape);
+  return MakeKernelConvolution<Direct>(convolution, shape);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -298,29 +335,27 @@ HWY_EXPORT(MakeDirect);
 DirectShape ShapeOf(const ConvolutionShape& shape) {
   const hwmodel::Layer& layer = shape.layer;
   const bool planar = shape.input_block == 1;
-  return {.microbatch = shape.microbatch,
-          .in_channels = RoundUp(layer.input.channels, shape.input_block),
-          .in_block = planar ? layer.input.channels : shape.input_block,
-          .out_channels = RoundUp(layer.output.channels, shape.output_block),
-          .planar_input = planar,
-          .height = layer.input.height,
-          .width = layer.input.width,
-          .out_height = layer.output.height,
-          .out_width = layer.output.width,
-          .kernel = layer.kernel,
-          .stride = layer.stride,
-          .padding = layer.padding};
+  DirectShape direct{.microbatch = shape.microbatch,
+                     .in_channels = RoundUp(layer.input.channels, shape.input_block),
+                     .in_block = planar ? layer.input.channels : shape.input_block,
+                     .out_channels = RoundUp(layer.output.channels, shape.output_block),
+                     .planar_input = planar,
+                     .height = layer.input.height,
+                     .width = layer.input.width,
+                     .out_height = layer.output.height,
+                     .out_width = layer.output.width,
+                     .kernel = layer.kernel,
+                     .stride = layer.stride,
+                     .padding = layer.padding};
+  // Pixels by themselves: one long line of them.
+  if (layer.kernel == 1 && layer.stride == 1 && layer.padding == 0) {
+    direct.width = direct.out_width = layer.input.pixels();
+    direct.height = direct.out_height = 1;
+  }
+  return direct;
 }
 
 }  // namespace
-
-bool SuitsDirect(const ConvolutionShape& shape) {
-  // Measured on AVX2 at batch one (bench_convolution), all three passes together, speed relative to
-  // oneDNN's: 16-32x32s2 1.1, 128-128x56s2 1.4, 512-512x14s2 1.1, 3-16x32 1.0, 1-6x28k5 far
-  // above (its weight gradients there are plain loops), 3-64x224k7s2 1.0; 64-192x8k5 0.9, 1x1 kernels
-  // 0.6 to 0.8. Where they are even, there is no library's call to pay for.
-  return shape.layer.kernel == 3 || shape.input_block == 1;
-}
 
 std::unique_ptr<Convolution<float>> MakeDirectConvolution(const ConvolutionShape& shape) {
   return HWY_DYNAMIC_DISPATCH(MakeDirect)(shape, ShapeOf(shape));

@@ -5,7 +5,7 @@
 //   dw[k, c, i, j]   = sum over p, q of dy[k, p, q] x[c, s p + i - P, s q + j - P]
 //   dx[c, h, w]      = sum over k and those i, j, p, q with s p + i - P = h, s q + j - P = w
 //
-// The image is copied once with zeros around it. In it, and in the weights, the columns j and the
+// The image is copied once with zeros around it, where it needs any. In it, and in the weights, the columns j and the
 // channels c of a block lie side by side, so that one run of kernel x Bi steps does both: for y they
 // are summed over, for dw they are rows. For dx the pixels with equal (h + P) mod s and (w + P) mod s
 // are a convolution of stride 1 over dy, by the taps that reach them, turned by 180 degrees.
@@ -35,6 +35,12 @@ struct DirectShape {
   std::int64_t stride = 1;
   std::int64_t padding = 0;  // P
 
+  // Whether x is not its own framed image, dy not its own framed one.
+  bool frames_input() const { return planar_input || padding > 0; }
+  bool frames_output() const {
+    return framed_out_height() * framed_out_width() != out_height * out_width;
+  }
+
   // The image with its frame: as far as the last output's taps reach, or the image itself does.
   std::int64_t framed_height() const { return Framed(height, out_height); }
   std::int64_t framed_width() const { return Framed(width, out_width); }
@@ -54,10 +60,9 @@ struct DirectShape {
   // Elements of scratch that any of the kernels takes: the framed image, or the framed dy and the
   // turned weights of two blocks of input channels.
   std::int64_t workspace_size() const {
-    constexpr std::int64_t kLargestBlock = 16;
-    const std::int64_t backward =
-        RoundUp(framed_out_size(), 16) + 2 * kLargestBlock * out_channels * reach() * reach();
-    return std::max(framed_size(), backward);
+    const std::int64_t turned = 2 * kBlock * out_channels * reach() * reach();
+    return std::max(frames_input() ? framed_size() : 0,
+                    (frames_output() ? RoundUp(framed_out_size(), kBlock) : 0) + turned);
   }
 
  private:
@@ -70,10 +75,6 @@ struct DirectShape {
   }
 };
 
-// Whether these kernels do the layer faster than oneDNN's.
-bool SuitsDirect(const ConvolutionShape& shape);
-
-// In the same layouts as convolutions by oneDNN.
 std::unique_ptr<Convolution<float>> MakeDirectConvolution(const ConvolutionShape& shape);
 
 }  // namespace batchless::training

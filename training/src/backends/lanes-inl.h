@@ -10,22 +10,28 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
+
+#include "batchless/training/backend.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace batchless::training {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// B numbers, one for each channel of a block: as many vectors as that takes.
-template <int B>
+inline constexpr int B = kBlock;  // NOLINT(readability-identifier-naming): as equations have it
+
+// kCount numbers, of a block's channels one behind another: as many vectors as that takes.
+template <int kCount>
 struct Lanes {
   using Real = float;
-  static constexpr int kSize = B;
-  using D = hn::CappedTag<float, B>;
+  static constexpr int kSize = kCount;
+  using D = hn::CappedTag<float, kCount>;
   using V = hn::Vec<D>;
   static constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
-  static constexpr int kVectors = B / kLanes;
+  static constexpr int kVectors = kCount / kLanes;
 
   V v[kVectors];
 
@@ -37,12 +43,12 @@ struct Lanes {
     return Make([&](int i) { return hn::LoadU(D(), from + i * kLanes); });
   }
   HWY_INLINE void Store(float* to) const {
-    for (int i = 0; i < kVectors; ++i) hn::StoreU(v[i], D(), to + i * kLanes);
+    ForEach([&](int i) { hn::StoreU(v[i], D(), to + i * kLanes); }, kIndices);
   }
-  // A block's first 1 to B numbers, with `fill` in the lanes behind; what lies behind in memory is not touched.
+  // The first 1 to kCount numbers, with `fill` in the lanes behind; what lies behind in memory is not touched.
   static HWY_INLINE Lanes LoadPart(const float* from, std::int64_t count, float fill = 0) {
 #if HWY_MEM_OPS_MIGHT_FAULT
-    alignas(64) std::array<float, B> lanes;
+    alignas(64) std::array<float, kCount> lanes;
     lanes.fill(fill);
     std::copy_n(from, count, lanes.begin());
     return Load(lanes.data());
@@ -56,7 +62,7 @@ struct Lanes {
   }
   HWY_INLINE void StorePart(std::int64_t count, float* to) const {
 #if HWY_MEM_OPS_MIGHT_FAULT
-    alignas(64) std::array<float, B> lanes;
+    alignas(64) std::array<float, kCount> lanes;
     Store(lanes.data());
     std::copy_n(lanes.begin(), count, to);
 #else
@@ -71,7 +77,7 @@ struct Lanes {
   }
   // Past the caches, to an aligned place; hwy::FlushStream() makes it seen by other threads.
   HWY_INLINE void Stream(float* to) const {
-    for (int i = 0; i < kVectors; ++i) hn::Stream(v[i], D(), to + i * kLanes);
+    ForEach([&](int i) { hn::Stream(v[i], D(), to + i * kLanes); }, kIndices);
   }
   static HWY_INLINE Lanes Add(const Lanes& a, const Lanes& b) {
     return Make([&](int i) { return hn::Add(a.v[i], b.v[i]); });
@@ -124,13 +130,22 @@ struct Lanes {
 
   template <class F>
   static HWY_INLINE Lanes Make(F f) {
-    Lanes result;
-    for (int i = 0; i < kVectors; ++i) result.v[i] = f(i);
-    return result;
+    return Make(f, kIndices);
   }
 
  private:
-  // Which lanes of vector i have the block's first `count` numbers.
+  // Without loops, of which compilers leave a tile's sums in memory.
+  static constexpr std::make_integer_sequence<int, kVectors> kIndices{};
+  template <class F, int... kIndex>
+  static HWY_INLINE Lanes Make(F f, std::integer_sequence<int, kIndex...> /*indices*/) {
+    return {{f(kIndex)...}};
+  }
+  template <class F, int... kIndex>
+  static HWY_INLINE void ForEach(F f, std::integer_sequence<int, kIndex...> /*indices*/) {
+    (f(kIndex), ...);
+  }
+
+  // Which lanes of vector i have the first `count` numbers.
   static HWY_INLINE hn::Mask<D> First(int i, std::int64_t count) {
     const std::int64_t rest = std::clamp<std::int64_t>(count - i * kLanes, 0, kLanes);
     return hn::FirstN(D(), static_cast<std::size_t>(rest));
@@ -151,68 +166,90 @@ struct Lanes {
   }
 };
 
-// B vectors of B lanes become their transpose.
-template <int B>
-HWY_INLINE void Transpose(std::array<Lanes<B>, B>& rows) {
-  using L = Lanes<B>;
+// The transpose of as many vectors as one has lanes.
+template <class D, std::size_t kLanes>
+HWY_INLINE void TransposeSquare([[maybe_unused]] D d,
+                                [[maybe_unused]] std::array<hn::Vec<D>, kLanes>& rows) {
 #if HWY_TARGET != HWY_SCALAR
-  if constexpr (L::kVectors == 1) {
-    const typename L::D d;
-    const hn::RepartitionToWide<typename L::D> d64;
-    std::array<L, B> columns;
-    // Squares of four by four inside every 128 bits.
-    for (int r = 0; r < B; r += 4) {
-      const auto low01 = hn::InterleaveLower(d, rows[r].v[0], rows[r + 1].v[0]);
-      const auto high01 = hn::InterleaveUpper(d, rows[r].v[0], rows[r + 1].v[0]);
-      const auto low23 = hn::InterleaveLower(d, rows[r + 2].v[0], rows[r + 3].v[0]);
-      const auto high23 = hn::InterleaveUpper(d, rows[r + 2].v[0], rows[r + 3].v[0]);
-      const auto wide = [&](auto v) { return hn::BitCast(d64, v); };
-      const auto narrow = [&](auto v) { return hn::BitCast(d, v); };
-      columns[r].v[0] = narrow(hn::InterleaveLower(d64, wide(low01), wide(low23)));
-      columns[r + 1].v[0] = narrow(hn::InterleaveUpper(d64, wide(low01), wide(low23)));
-      columns[r + 2].v[0] = narrow(hn::InterleaveLower(d64, wide(high01), wide(high23)));
-      columns[r + 3].v[0] = narrow(hn::InterleaveUpper(d64, wide(high01), wide(high23)));
+  const hn::RepartitionToWide<D> d64;
+  const auto wide = [&](auto v) HWY_ATTR { return hn::BitCast(d64, v); };
+  const auto narrow = [&](auto v) HWY_ATTR { return hn::BitCast(d, v); };
+  std::array<hn::Vec<D>, kLanes> columns;
+  // Squares of four by four inside every 128 bits.
+  for (std::size_t r = 0; r < kLanes; r += 4) {
+    const auto low01 = hn::InterleaveLower(d, rows[r], rows[r + 1]);
+    const auto high01 = hn::InterleaveUpper(d, rows[r], rows[r + 1]);
+    const auto low23 = hn::InterleaveLower(d, rows[r + 2], rows[r + 3]);
+    const auto high23 = hn::InterleaveUpper(d, rows[r + 2], rows[r + 3]);
+    columns[r] = narrow(hn::InterleaveLower(d64, wide(low01), wide(low23)));
+    columns[r + 1] = narrow(hn::InterleaveUpper(d64, wide(low01), wide(low23)));
+    columns[r + 2] = narrow(hn::InterleaveLower(d64, wide(high01), wide(high23)));
+    columns[r + 3] = narrow(hn::InterleaveUpper(d64, wide(high01), wide(high23)));
+  }
+  // Then the squares themselves: columns[4 g + k] holds column 4 b + k of rows 4 g .. 4 g + 3
+  // in its 128-bit block b.
+  for (std::size_t k = 0; k < 4; ++k) {
+    if constexpr (kLanes == 4) {
+      rows[k] = columns[k];
+    } else if constexpr (kLanes == 8) {
+      rows[k] = hn::ConcatLowerLower(d, columns[4 + k], columns[k]);
+      rows[4 + k] = hn::ConcatUpperUpper(d, columns[4 + k], columns[k]);
+    } else {
+      const auto even = [&](std::size_t g) HWY_ATTR {
+        return hn::OddEvenBlocks(hn::SwapAdjacentBlocks(columns[g + 4 + k]), columns[g + k]);
+      };
+      const auto odd = [&](std::size_t g) HWY_ATTR {
+        return hn::OddEvenBlocks(columns[g + 4 + k], hn::SwapAdjacentBlocks(columns[g + k]));
+      };
+      rows[k] = hn::ConcatLowerLower(d, even(8), even(0));
+      rows[4 + k] = hn::ConcatLowerLower(d, odd(8), odd(0));
+      rows[8 + k] = hn::ConcatUpperUpper(d, even(8), even(0));
+      rows[12 + k] = hn::ConcatUpperUpper(d, odd(8), odd(0));
     }
-    // Then the squares themselves: columns[4 g + k] holds column 4 b + k of rows 4 g .. 4 g + 3
-    // in its 128-bit block b.
-    for (int k = 0; k < 4; ++k) {
-      if constexpr (B == 8) {
-        rows[k].v[0] = hn::ConcatLowerLower(d, columns[4 + k].v[0], columns[k].v[0]);
-        rows[4 + k].v[0] = hn::ConcatUpperUpper(d, columns[4 + k].v[0], columns[k].v[0]);
-      } else {
-        const auto even = [&](int g) {
-          return hn::OddEvenBlocks(hn::SwapAdjacentBlocks(columns[g + 4 + k].v[0]),
-                                   columns[g + k].v[0]);
-        };
-        const auto odd = [&](int g) {
-          return hn::OddEvenBlocks(columns[g + 4 + k].v[0],
-                                   hn::SwapAdjacentBlocks(columns[g + k].v[0]));
-        };
-        rows[k].v[0] = hn::ConcatLowerLower(d, even(8), even(0));
-        rows[4 + k].v[0] = hn::ConcatLowerLower(d, odd(8), odd(0));
-        rows[8 + k].v[0] = hn::ConcatUpperUpper(d, even(8), even(0));
-        rows[12 + k].v[0] = hn::ConcatUpperUpper(d, odd(8), odd(0));
-      }
-    }
-    return;
   }
 #endif
-  std::array<std::array<float, B>, B> values;
-  for (int r = 0; r < B; ++r) rows[r].Store(values[r].data());
-  for (int r = 0; r < B; ++r) {
-    std::array<float, B> column;
-    for (int c = 0; c < B; ++c) column[c] = values[c][r];
-    rows[r] = L::Load(column.data());
+}
+
+// store(n, m, the transpose of load(m, n)) for the squares of B rows of B numbers, a machine vector wide: load and
+// store take a square's place and its rows.
+template <class Load, class Store>
+HWY_INLINE void TransposeSquares(Load load, Store store) {
+  using L = Lanes<B>;
+  for (int m = 0; m < L::kVectors; ++m) {
+    for (int n = 0; n < L::kVectors; ++n) {
+      std::array<L::V, L::kLanes> square;
+      load(m, n, square);
+      TransposeSquare(L::D(), square);
+      store(n, m, square);
+    }
   }
 }
 
+// B vectors of B lanes become their transpose.
+HWY_INLINE void Transpose(std::array<Lanes<B>, B>& rows) {
+  using L = Lanes<B>;
+  std::array<L, B> columns;
+  TransposeSquares(
+      [&](int m, int n, std::array<L::V, L::kLanes>& square) HWY_ATTR {
+        for (int r = 0; r < L::kLanes; ++r) square[r] = rows[m * L::kLanes + r].v[n];
+      },
+      [&](int m, int n, const std::array<L::V, L::kLanes>& square) HWY_ATTR {
+        for (int r = 0; r < L::kLanes; ++r) columns[m * L::kLanes + r].v[n] = square[r];
+      });
+  rows = columns;
+}
+
 // The transpose of B x B numbers.
-template <int B>
 HWY_INLINE void TransposeBlock(const float* from, float* to) {
-  std::array<Lanes<B>, B> rows;
-  for (int r = 0; r < B; ++r) rows[r] = Lanes<B>::Load(from + r * B);
-  Transpose<B>(rows);
-  for (int r = 0; r < B; ++r) rows[r].Store(to + r * B);
+  using L = Lanes<B>;
+  const auto place = [](int m, int n, int r) { return (m * L::kLanes + r) * B + n * L::kLanes; };
+  TransposeSquares(
+      [&](int m, int n, std::array<L::V, L::kLanes>& square) HWY_ATTR {
+        for (int r = 0; r < L::kLanes; ++r) square[r] = hn::LoadU(L::D(), from + place(m, n, r));
+      },
+      [&](int m, int n, const std::array<L::V, L::kLanes>& square) HWY_ATTR {
+        for (int r = 0; r < L::kLanes; ++r) hn::StoreU(square[r], L::D(), to + place(m, n, r));
+      });
 }
 
 // Sums of f(p), p = 0 .. count-1: four running sums hide the latency of an addition.

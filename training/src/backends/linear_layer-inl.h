@@ -21,12 +21,11 @@ HWY_BEFORE_NAMESPACE();
 namespace batchless::training {
 namespace HWY_NAMESPACE {
 
-template <int B>
 struct VectorLinear : Backend<float> {
   using L = Lanes<B>;
 
   // Four rows of so many blocks of sums, or four sums of so many samples, fill half of the registers.
-  static constexpr int kBlocks = std::max(RegisterTiles<B>::kRegisters / 8 / L::kVectors, 1);
+  static constexpr int kBlocks = std::max(RegisterTiles::kRegisters / 8 / L::kVectors, 1);
 
   // The lanes of several samples, for SumOver.
   template <int kSamples>

@@ -53,7 +53,6 @@ struct Runs {
 };
 
 // Tiles of a product whose sums fit in the registers beside the operands.
-template <int B>
 struct RegisterTiles {
   static constexpr int kRegisters = HWY_MAX_BYTES >= 64 ? 32 : 16;
   static constexpr int kVectors = Lanes<B>::kVectors;
@@ -68,7 +67,7 @@ struct RegisterTiles {
 // The tiles of a product of `rows` by `panels`, chosen once for many. `Kernels` has
 // Tiles<kRows, kWidth>(product, row, panel, count) for `count` tiles of kRows x kWidth panels, one below the
 // other, where a product may be more than one argument.
-template <int B, class Kernels>
+template <class Kernels>
 class Tiling {
  public:
   Tiling(std::int64_t rows, std::int64_t panels) : panels_(panels) {
@@ -84,7 +83,7 @@ class Tiling {
   }
 
  private:
-  using T = RegisterTiles<B>;
+  using T = RegisterTiles;
   using TilesFunction = decltype(&Kernels::template Tiles<1, 1>);
 
   template <int kRows, int kWidth>
@@ -129,7 +128,7 @@ class Tiling {
 
 // kRow: the distance between the rows of a, which are all in one line then; or 0, where p and runs say it: the
 // machine has too few registers to hold where many rows are.
-template <int B, int kRow>
+template <int kRow>
 struct Products {
   using L = Lanes<B>;
 

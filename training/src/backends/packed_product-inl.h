@@ -21,7 +21,6 @@ HWY_BEFORE_NAMESPACE();
 namespace batchless::training {
 namespace HWY_NAMESPACE {
 
-template <int B>
 struct PackedProducts {
   using L = Lanes<B>;
 
@@ -100,7 +99,7 @@ struct PackedProducts {
     std::int64_t k = 0;
     for (; k + B <= steps; k += B) {
       for (int j = 0; j < B; ++j) rows[j] = j < width ? L::Load(b + j * b_column + k) : L::Zero();
-      Transpose<B>(rows);
+      Transpose(rows);
       for (int i = 0; i < B; ++i) rows[i].Store(to + (k + i) * B);
     }
     const std::int64_t rest = steps - k;
@@ -108,15 +107,15 @@ struct PackedProducts {
     for (int j = 0; j < B; ++j) {
       rows[j] = j < width ? L::LoadPart(b + j * b_column + k, rest) : L::Zero();
     }
-    Transpose<B>(rows);
+    Transpose(rows);
     for (std::int64_t i = 0; i < rest; ++i) rows[i].Store(to + (k + i) * B);
   }
 
   static void Tile(std::int64_t rows, std::int64_t panels, const MatrixProduct& product) {
     if (product.a_row == 1) {
-      Tiling<B, Products<B, 1>>(rows, panels).Multiply(product, Runs());
+      Tiling<Products<1>>(rows, panels).Multiply(product, Runs());
     } else {
-      Tiling<B, Products<B, 0>>(rows, panels).Multiply(product, Runs{.line = rows + 1});
+      Tiling<Products<0>>(rows, panels).Multiply(product, Runs{.line = rows + 1});
     }
   }
 };

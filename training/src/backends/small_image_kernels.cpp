@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace batchless::training {
 namespace HWY_NAMESPACE {
 
-template <int B, int kEdge>
+template <int kEdge>
 struct SmallImage {
   // The sums of a block's lanes, one machine vector of them at a time: those of all its pixels would not fit in
   // the registers where a block is several vectors.
@@ -130,7 +130,7 @@ struct SmallImage {
     for (int lane = 0; lane < B; ++lane) {
       rows[lane] = Lanes<B>::Load(partial + lane * kBlockImage);
     }
-    Transpose<B>(rows);
+    Transpose(rows);
     for (int width = B / 2; width > 0; width /= 2) {
       for (int i = 0; i < width; ++i) rows[i] = Lanes<B>::Add(rows[i], rows[i + width]);
     }
@@ -174,12 +174,8 @@ struct SmallImage {
 
 std::unique_ptr<Convolution<float>> MakeSmallImage(const ConvolutionShape& convolution,
                                                    const SmallImageShape& shape, int edge) {
-  if (convolution.output_block == 16) {
-    return edge == 4 ? MakeKernelConvolution<SmallImage<16, 4>>(convolution, shape)
-                     : MakeKernelConvolution<SmallImage<16, 2>>(convolution, shape);
-  }
-  return edge == 4 ? MakeKernelConvolution<SmallImage<8, 4>>(convolution, shape)
-                   : MakeKernelConvolution<SmallImage<8, 2>>(convolution, shape);
+  return edge == 4 ? MakeKernelConvolution<SmallImage<4>>(convolution, shape)
+                   : MakeKernelConvolution<SmallImage<2>>(convolution, shape);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -26,7 +26,6 @@ struct SmallImageShape {
 // Whether these kernels can do the layer, and do it fastest.
 bool SuitsSmallImage(const ConvolutionShape& shape);
 
-// In the same layouts as convolutions by oneDNN.
 std::unique_ptr<Convolution<float>> MakeSmallImageConvolution(const ConvolutionShape& shape);
 
 }  // namespace batchless::training

@@ -25,10 +25,9 @@ HWY_BEFORE_NAMESPACE();
 namespace batchless::training {
 namespace HWY_NAMESPACE {
 
-template <int B>
-struct VectorTokens : VectorLinear<B> {
+struct VectorTokens : VectorLinear {
   using L = Lanes<B>;
-  using P = PackedProducts<B>;
+  using P = PackedProducts;
 
   static HWY_INLINE L Exp(const L& x) {
     return L::Make([&](int i) { return hn::Exp(typename L::D(), x.v[i]); });

@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "backends/direct_kernels.h"
-#include "backends/onednn_convolution.h"
 #include "backends/small_image_kernels.h"
 #include "backends/winograd_kernels.h"
 #include "batchless/training/backend.h"
@@ -26,11 +25,9 @@ HWY_BEFORE_NAMESPACE();
 namespace batchless::training {
 namespace HWY_NAMESPACE {
 
-template <int B>
-struct VectorBackend final : VectorTokens<B> {
+struct VectorBackend final : VectorTokens {
   using L = Lanes<B>;
   using Gradient = Backend<float>::NormalizationGradient;
-  using VectorTokens<B>::ForEach;
 
   explicit VectorBackend(ConvolutionMethod method) : method_(method) {}
 
@@ -43,11 +40,8 @@ struct VectorBackend final : VectorTokens<B> {
       if (const int edge = WinogradEdge(shape); edge != 0) {
         return MakeWinogradConvolution(shape, edge);
       }
-      // Where a block is wider than a vector, oneDNN has nothing but plain loops.
-      constexpr bool kOneDnnSuits = B * sizeof(float) <= HWY_MAX_BYTES;
-      if (!kOneDnnSuits || SuitsDirect(shape)) return MakeDirectConvolution(shape);
     }
-    return MakeOneDnnConvolution(shape, TransposeBlocks);
+    return MakeDirectConvolution(shape);
   }
 
   static std::int64_t Elements(const NormalizationShape& s) {
@@ -407,17 +401,12 @@ struct VectorBackend final : VectorTokens<B> {
     });
   }
 
-  static void TransposeBlocks(std::int64_t size, const float* from, float* to) {
-    for (std::int64_t i = 0; i < size; i += B * B) TransposeBlock<B>(from + i, to + i);
-  }
-
  private:
   ConvolutionMethod method_;
 };
 
-std::shared_ptr<const Backend<float>> MakeVectors(int block, ConvolutionMethod method) {
-  if (block == 16) return std::make_shared<VectorBackend<16>>(method);
-  return std::make_shared<VectorBackend<8>>(method);
+std::shared_ptr<const Backend<float>> MakeVectors(ConvolutionMethod method) {
+  return std::make_shared<VectorBackend>(method);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -430,20 +419,16 @@ namespace {
 
 HWY_EXPORT(MakeVectors);
 
-bool HasWideVectors() { return (hwy::SupportedTargets() & HWY_AVX3) != 0; }
-
 }  // namespace
 
-std::shared_ptr<const Backend<float>> MakeVectorBackend(int block, ConvolutionMethod method) {
-  const bool is_narrow = method == ConvolutionMethod::kOneDnn && !HasWideVectors();
-  const int preferred = is_narrow ? 8 : 16;
-  return HWY_DYNAMIC_DISPATCH(MakeVectors)(block == 0 ? preferred : block, method);
+std::shared_ptr<const Backend<float>> MakeVectorBackend(ConvolutionMethod method) {
+  return HWY_DYNAMIC_DISPATCH(MakeVectors)(method);
 }
 
 std::string VectorInstructions() {
   // The best target is the lowest bit.
   const std::int64_t targets = hwy::SupportedTargets();
-  return HasWideVectors() ? "AVX-512" : hwy::TargetName(targets & -targets);
+  return (targets & HWY_AVX3) != 0 ? "AVX-512" : hwy::TargetName(targets & -targets);
 }
 
 }  // namespace batchless::training

@@ -42,7 +42,7 @@ struct PositionProduct {
   Prefetcher* ahead;  // may be null
 };
 
-template <int B, int kRow, int kStep>
+template <int kRow, int kStep>
 struct PositionProducts {
   using L = Lanes<B>;
 
@@ -123,15 +123,15 @@ struct PositionProducts {
   }
 
   static void Multiply(const PositionProduct& p, std::int64_t rows, std::int64_t panels) {
-    Tiling<B, PositionProducts>(rows, panels).Multiply(p);
+    Tiling<PositionProducts>(rows, panels).Multiply(p);
   }
 };
 
-template <int B, int M>
+template <int M>
 struct Winograd {
   using L = Lanes<B>;
-  using ImageProducts = PositionProducts<B, B, 1>;   // rows are tiles, steps channels
-  using WeightProducts = PositionProducts<B, 1, B>;  // rows are channels, steps tiles
+  using ImageProducts = PositionProducts<B, 1>;   // rows are tiles, steps channels
+  using WeightProducts = PositionProducts<1, B>;  // rows are channels, steps tiles
 
   static constexpr int kTaps = 9;
   static constexpr int kEdge = M + 2;
@@ -302,7 +302,7 @@ struct Winograd {
         const float* coming = taps + 2 * kTaps * B * (kTurned ? s.out_channels : B);
         if constexpr (kTurned) {
           for (int tap = 0; tap < kTaps; ++tap) {
-            TransposeBlock<B>(taps + tap * B * B, turned.data() + (kTaps - 1 - tap) * B * B);
+            TransposeBlock(taps + tap * B * B, turned.data() + (kTaps - 1 - tap) * B * B);
           }
           taps = turned.data();
         }
@@ -561,12 +561,8 @@ struct Winograd {
 
 std::unique_ptr<Convolution<float>> MakeWinograd(const ConvolutionShape& convolution,
                                                  const WinogradShape& shape) {
-  if (convolution.output_block == 16) {
-    return shape.edge == 4 ? MakeKernelConvolution<Winograd<16, 4>>(convolution, shape)
-                           : MakeKernelConvolution<Winograd<16, 2>>(convolution, shape);
-  }
-  return shape.edge == 4 ? MakeKernelConvolution<Winograd<8, 4>>(convolution, shape)
-                         : MakeKernelConvolution<Winograd<8, 2>>(convolution, shape);
+  return shape.edge == 4 ? MakeKernelConvolution<Winograd<4>>(convolution, shape)
+                         : MakeKernelConvolution<Winograd<2>>(convolution, shape);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -585,7 +581,6 @@ WinogradShape ShapeOf(const ConvolutionShape& shape, int edge) {
           .width = shape.layer.input.width,
           .in_channels = RoundUp(shape.layer.input.channels, shape.input_block),
           .out_channels = RoundUp(shape.layer.output.channels, shape.output_block),
-          .block = shape.output_block,
           .edge = edge};
 }
 

@@ -36,7 +36,6 @@ struct WinogradShape {
   std::int64_t width = 0;
   std::int64_t in_channels = 0;   // C
   std::int64_t out_channels = 0;  // K
-  std::int64_t block = 0;         // B
   std::int64_t edge = 2;          // m
 
   std::int64_t tile_rows() const { return (height + edge - 1) / edge; }  // of one sample
@@ -58,10 +57,10 @@ struct WinogradShape {
 
   // Channels whose weights are worked on at once. Where one block has all tiles, a few, so that
   // their U stays in the near caches, and two blocks of outputs, so that what is read of a tile is
-  // used twice: measured at batch one, with blocks of 8 and of 16. Several blocks of tiles share U,
+  // used twice: measured at batch one. Several blocks of tiles share U,
   // which is made once then.
-  std::int64_t most_ins() const { return 4 * block; }
-  std::int64_t most_outs() const { return 2 * block; }
+  std::int64_t most_ins() const { return 4 * kBlock; }
+  std::int64_t most_outs() const { return 2 * kBlock; }
   bool one_block() const { return block_rows() == microbatch * tile_rows(); }
   std::int64_t in_piece() const {
     return one_block() ? std::min(most_ins(), in_channels) : in_channels;
@@ -91,7 +90,7 @@ struct WinogradShape {
 // direct sums are faster.
 int WinogradEdge(const ConvolutionShape& shape);
 
-// By F(edge x edge, 3x3), edge 2 or 4, in the same layouts as convolutions by oneDNN.
+// By F(edge x edge, 3x3), edge 2 or 4.
 std::unique_ptr<Convolution<float>> MakeWinogradConvolution(const ConvolutionShape& shape,
                                                             int edge);
 

@@ -97,8 +97,7 @@ struct UpdateKernels {
 struct OptimizerKernels {
   UpdateKernels<float> single;  // one number at a time, products and sums rounded apart
   UpdateKernels<double> twofold;
-  UpdateKernels<float> blocks_of_8;  // vectors
-  UpdateKernels<float> blocks_of_16;
+  UpdateKernels<float> vectors;
 };
 
 struct OptimizerDefinition {
@@ -127,8 +126,7 @@ UpdateKernels<Real> KernelsOf(const OptimizerDefinition& definition, [[maybe_unu
   if constexpr (std::is_same_v<Real, double>) {
     return definition.kernels.twofold;
   } else {
-    if (block == 1) return definition.kernels.single;
-    return block == 8 ? definition.kernels.blocks_of_8 : definition.kernels.blocks_of_16;
+    return block == 1 ? definition.kernels.single : definition.kernels.vectors;
   }
 }
 

@@ -65,8 +65,7 @@ void UpdateOwn(const UpdateArguments<typename L::Real>& c) {
 OptimizerKernels OwnKernels() {
   return {.single = {UpdateOwn<Number<float, false>>},
           .twofold = {UpdateOwn<Number<double, false>>},
-          .blocks_of_8 = {UpdateOwn<Lanes<8>>},
-          .blocks_of_16 = {UpdateOwn<Lanes<16>>}};
+          .vectors = {UpdateOwn<Lanes<kBlock>>}};
 }
 
 }  // namespace HWY_NAMESPACE

@@ -236,8 +236,7 @@ template <template <class> class Optimizer>
 OptimizerKernels MakeKernels() {
   return {.single = KernelsFor<Optimizer, Number<float, false>>(),
           .twofold = KernelsFor<Optimizer, Number<double, false>>(),
-          .blocks_of_8 = KernelsFor<Optimizer, Lanes<8>>(),
-          .blocks_of_16 = KernelsFor<Optimizer, Lanes<16>>()};
+          .vectors = KernelsFor<Optimizer, Lanes<kBlock>>()};
 }
 
 }  // namespace HWY_NAMESPACE

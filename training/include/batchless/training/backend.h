@@ -2,8 +2,8 @@
 //
 //   reference   plain loops, float and double, plain (n, c, h, w) tensors: what the others are
 //               tested against, and what linear problems use in double
-//   vector      float, channels in blocks of B = 16: convolutions by Winograd's method, direct sums
-//               or oneDNN, the rest by vector loops over a block's channels
+//   vector      float, channels in blocks of B = 16: convolutions by Winograd's method or direct sums,
+//               the rest by vector loops over a block's channels
 //
 // Both give the same bits whatever the number of threads; each kernel call is sequential.
 #pragma once
@@ -24,9 +24,12 @@ namespace batchless::training {
 /// Whose kernels convolve.
 enum class ConvolutionMethod : unsigned char {
   kReference,  ///< plain loops, the reference backend
-  kOneDnn,     ///< oneDNN's direct convolutions
-  kWinograd,   ///< our own where they suit the layer, by F(2x2), F(4x4) or direct; else oneDNN's
+  kDirect,     ///< direct sums
+  kWinograd,   ///< by F(2x2), F(4x4) or direct sums, whichever suits the layer
 };
+
+/// B: channels in a block of the vector backend's image tensors.
+inline constexpr int kBlock = 16;
 
 /// y = W * x + b and its gradients, for one shape. What `ahead` has is fetched meanwhile by kernels that
 /// compute long enough from the caches; it may be null.
@@ -261,18 +264,13 @@ class Backend {
 template <class Real>
 std::shared_ptr<const Backend<Real>> MakeReferenceBackend();
 
-/// Vector loops, and convolutions by `method`, which is not kReference. `block` is 8 or 16; 0 takes
-/// 16, for kOneDnn without AVX-512 8, for which oneDNN has kernels then.
+/// Vector loops in blocks of kBlock, and convolutions by `method`, which is not kReference.
 std::shared_ptr<const Backend<float>> MakeVectorBackend(
-    int block = 0, ConvolutionMethod method = ConvolutionMethod::kWinograd);
+    ConvolutionMethod method = ConvolutionMethod::kWinograd);
 
 /// Which vectors its kernels use here: "AVX-512", or Highway's name of narrower ones, "AVX2". Both give the same
-/// bits, but for convolutions that oneDNN does with AVX-512 alone: all but those of 3x3 kernels, most of 1x1 ones
-/// and a network's first. What has neither fuses no products and sums, and rounds otherwise.
+/// bits; what has neither fuses no products and sums, and rounds otherwise.
 std::string VectorInstructions();
-
-/// The version of the oneDNN that it calls, "2.6.0".
-std::string OneDnnVersion();
 
 }  // namespace batchless::training
 
@@ -280,7 +278,7 @@ std::string OneDnnVersion();
 //   const std::shared_ptr<const Backend<float>> plain = MakeReferenceBackend<float>();
 //   const std::shared_ptr<const Backend<float>> vectors = MakeVectorBackend();
 //   CHECK(plain->block() == 1);
-//   CHECK(vectors->block() == 16);
+//   CHECK(vectors->block() == kBlock);
 //   const std::vector<float> x = {1, 2}, y = {3, 4};
 //   std::vector<float> sum(2);
 //   plain->Add(2, x.data(), y.data(), sum.data());

@@ -1,7 +1,0 @@
-#include "modules/modules.h"
-
-namespace batchless::training {
-
-const OneDnnModule kOneDnnModule = {MakeOneDnnConvolution, OneDnnVersion};
-
-}  // namespace batchless::training
