@@ -374,7 +374,9 @@ class RealOnes(unittest.TestCase):
         for one in study.queue("paper"):
             counts = {row: sum(run.row == row for run in one.runs) for row in one.rows}
             for row, seeds in counts.items():
-                least = 1 if one.name in ("rate_sensitivity", "gpt_stages") else 3
+                # Its study says why no more seeds of hybrid training are run but of ResNet-56.
+                alone = row.endswith(", hybrid") and not row.startswith("ResNet-56")
+                least = 1 if alone or one.name in ("rate_sensitivity", "gpt_stages") else 3
                 self.assertGreaterEqual(seeds, least, f"{one.name}: {row}")
 
     def test_the_queue_has_the_first_studies_first(self):
