@@ -224,6 +224,6 @@ def _table(data: Data, table: Table, manifest: dict) -> study.ReportTable:
         )
     words = (
         "Final validation accuracy; differences from plain training, in points, are paired by seed. Hybrid "
-        f"training has its registers in its first half.{study.losing(table)}"
+        f"training has its registers in its first half, or quarter.{study.losing(table)}"
     )
     return study.ReportTable(study.caption(manifest, table, words), COLUMNS, tuple(lines))
