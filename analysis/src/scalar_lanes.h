@@ -11,6 +11,22 @@ namespace batchless::analysis {
 using FiftyDigits = boost::multiprecision::number<boost::multiprecision::cpp_bin_float<50>,
                                                   boost::multiprecision::et_off>;
 
+// Boost's log and exp read the limits of the same number with expression templates, which it makes at their first
+// use, without a lock (1.74): a thread that comes meanwhile finds an epsilon of 0 and adds up terms for minutes, or
+// one of 1 and has a wrong logarithm. They are made here before there are threads.
+inline const bool kLimitsAreMade = [] {
+  using Limits =
+      std::numeric_limits<boost::multiprecision::number<boost::multiprecision::cpp_bin_float<50>,
+                                                        boost::multiprecision::et_on>>;
+  Limits::epsilon();
+  Limits::round_error();
+  (Limits::min)();
+  (Limits::max)();
+  Limits::infinity();
+  Limits::quiet_NaN();
+  return true;
+}();
+
 namespace scalar_lanes {
 
 // Functions of double and long double; those of 50 digits are found by their type.

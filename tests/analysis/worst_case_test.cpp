@@ -21,7 +21,7 @@ constexpr double kRateTolerance = 1e-6;
 // Digits of the values that were computed apart.
 constexpr double kPrintedTolerance = 2e-5;
 // Half-lives from local searches agree to this, as they were printed.
-constexpr double kSearchTolerance = 0.01;
+constexpr double kHalfLifeTolerance = 0.01;
 
 /// Gradient descent, eta = 2 / (L + mu).
 WorstCasePoint GradientDescent(double condition) {
@@ -95,7 +95,7 @@ void CheckTable(const std::vector<Optimal>& table) {
   for (const auto& [condition, delay, rule, half_life] : table) {
     INFO(rule << ", delay " << delay << ", condition " << condition);
     const WorstCaseOptimum best = FindWorstCaseOptimum({Spec(rule), delay, condition, {}});
-    CHECK(best.worst.half_life_updates == Approx(half_life).epsilon(kSearchTolerance));
+    CHECK(best.worst.half_life_updates == Approx(half_life).epsilon(kHalfLifeTolerance));
   }
 }
 
