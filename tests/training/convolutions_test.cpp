@@ -229,7 +229,8 @@ TEST_CASE("Direct convolutions of whole numbers are exact", "[direct]") {
         Size{5, 11, 9, 11, 2, 5, 3, 0}, Size{8, 8, 12, 10, 1, 3, 4, 0},
         Size{16, 16, 11, 9, 1, 7, 2, 3}, Size{8, 24, 4, 6, 2, 2, 1, 1},
         Size{8, 8, 3, 3, 1, 3, 1, 2}, Size{72, 48, 4, 4, 1}, Size{528, 80, 9, 17, 1, 1, 1, 0},
-        Size{72, 528, 13, 9, 1, 1, 2, 0}, Size{528, 8, 12, 11, 1}, Size{8, 528, 12, 11, 2}}) {
+        Size{72, 528, 13, 9, 1, 1, 2, 0}, Size{528, 8, 12, 11, 1}, Size{8, 528, 12, 11, 2},
+        Size{8, 24, 5, 4, 2, 1, 1, 1}}) {
     const Results expected = RunReference(size, SmallIntegers);
     INFO(size.in << " to " << size.out << " channels, " << size.height << " x " << size.width
                  << ", micro-batch " << size.microbatch << ", kernel " << size.kernel << ", stride "

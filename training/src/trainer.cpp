@@ -504,7 +504,7 @@ class TrainerOf final : public Trainer {
     return settings;
   }
 
-  // Processors of different kinds have kernels of different blocks.
+  // All have to train alike.
   void CheckProcesses() const {
     if (options_.processes == nullptr) return;
     const std::vector<std::string> settings = Settings();
@@ -516,7 +516,7 @@ class TrainerOf final : public Trainer {
       std::getline(first, other);
       if (own == other) continue;
       throw std::runtime_error("this process would train with (" + own + "), the first with (" +
-                               other + "): their processors or options differ");
+                               other + "): their options differ");
     }
   }
 

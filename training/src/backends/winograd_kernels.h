@@ -57,8 +57,7 @@ struct WinogradShape {
 
   // Channels whose weights are worked on at once. Where one block has all tiles, a few, so that
   // their U stays in the near caches, and two blocks of outputs, so that what is read of a tile is
-  // used twice: measured at batch one. Several blocks of tiles share U,
-  // which is made once then.
+  // used twice: measured at batch one. Several blocks of tiles share U, which is made once then.
   std::int64_t most_ins() const { return 4 * kBlock; }
   std::int64_t most_outs() const { return 2 * kBlock; }
   bool one_block() const { return block_rows() == microbatch * tile_rows(); }
