@@ -143,7 +143,7 @@ def read_run(folder: Path, run: studies.Run) -> Finished | None:
     return Finished(
         cells=cells,
         entry=entry,
-        program={key: manifest[key] for key in PROGRAM if key in manifest},
+        program={key: manifest.get(key) for key in PROGRAM},
         machine={key: manifest.get(key) for key in MACHINE},
         data=manifest.get("data"),
         settings={key: value for key, value in settings.items() if key not in NOT_SHARED},

@@ -1,7 +1,6 @@
 #include "batchless/analysis/noise.h"
 
 #include <algorithm>
-#include <boost/multiprecision/cpp_bin_float.hpp>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -12,11 +11,10 @@
 #include "impulse_energy-inl.h"
 #include "not_finite.h"
 #include "powers_of_u.h"
+#include "scalar_lanes.h"
 
 namespace batchless::analysis {
 namespace {
-
-using Fifty = boost::multiprecision::cpp_bin_float_50;
 
 // Coefficients of H by descending powers.
 template <class Real>
@@ -121,7 +119,7 @@ double WeightVariance(const RuleSpec& spec, double momentum, Delay delay, double
   // the two differ.
   constexpr double kGain = 2048;
   if (std::abs(coarse - fine) <= kGain * kVarianceTolerance * fine) return fine;
-  return static_cast<double>(Variance<Fifty>(spec, momentum, delay, rate, average));
+  return static_cast<double>(Variance<FiftyDigits>(spec, momentum, delay, rate, average));
 }
 
 }  // namespace batchless::analysis

@@ -295,7 +295,7 @@ struct Direct {
   static void BackwardInput(const DirectShape& s, const float* dy, const float* weights, float* dx,
                             float* workspace, Prefetcher* /*ahead*/) {
     const float* framed = FrameOutputGradient(s, dy, workspace);
-    float* turned = workspace + (s.frames_output() ? RoundUp(s.framed_out_size(), B) : 0);
+    float* turned = workspace + RoundUp(s.framed_out_size(), B);
     if (s.kernel < s.stride) {
       std::fill_n(dx, s.microbatch * s.in_channels * s.height * s.width, 0.0F);
     }

@@ -44,8 +44,9 @@ struct DirectShape {
   // The image with its frame: as far as the last output's taps reach, or the image itself does.
   std::int64_t framed_height() const { return Framed(height, out_height); }
   std::int64_t framed_width() const { return Framed(width, out_width); }
+  // None where x is that itself.
   std::int64_t framed_size() const {
-    return microbatch * in_channels * framed_height() * framed_width();
+    return frames_input() ? microbatch * in_channels * framed_height() * framed_width() : 0;
   }
 
   // Taps in one dimension that reach a pixel, at most.
@@ -54,15 +55,15 @@ struct DirectShape {
   std::int64_t framed_out_height() const { return FramedOut(height, out_height); }
   std::int64_t framed_out_width() const { return FramedOut(width, out_width); }
   std::int64_t framed_out_size() const {
-    return microbatch * out_channels * framed_out_height() * framed_out_width();
+    return frames_output() ? microbatch * out_channels * framed_out_height() * framed_out_width()
+                           : 0;
   }
 
   // Elements of scratch that any of the kernels takes: the framed image, or the framed dy and the
   // turned weights of two blocks of input channels.
   std::int64_t workspace_size() const {
     const std::int64_t turned = 2 * kBlock * out_channels * reach() * reach();
-    return std::max(frames_input() ? framed_size() : 0,
-                    (frames_output() ? RoundUp(framed_out_size(), kBlock) : 0) + turned);
+    return std::max(framed_size(), RoundUp(framed_out_size(), kBlock) + turned);
   }
 
  private:

@@ -74,9 +74,8 @@ struct SmallImage {
   static void Forward(const SmallImageShape& s, const float* x, const float* weights,
                       const float* bias, float* y, float* /*workspace*/, Prefetcher* /*ahead*/) {
     for (std::int64_t k = 0; k < s.out_channels; k += B, y += kBlockImage) {
-      for (int p = 0; p < kPixels; ++p) {
-        (bias == nullptr ? Lanes<B>::Zero() : Lanes<B>::Load(bias + k)).Store(y + p * B);
-      }
+      const Lanes<B> start = bias == nullptr ? Lanes<B>::Zero() : Lanes<B>::Load(bias + k);
+      for (int p = 0; p < kPixels; ++p) start.Store(y + p * B);
       const float* image = x;
       for (std::int64_t c = 0; c < s.in_channels; c += B, image += kBlockImage) {
         for (int first = 0; first < B; first += kWidth) {
