@@ -41,7 +41,6 @@ from experiments.study_runner import (  # noqa: E402
     Book,
     Options,
     Runner,
-    flops_per_sample,
     lock,
     unique_runs,
 )
@@ -101,7 +100,6 @@ def execute(options) -> None:
     books = books_of(options)
     jobs = positive("--jobs", options.jobs)
     program = trainer(options.program)
-    networks = {run.settings["network.name"] for run in unique_runs(book.study for book in books).values()}
     runner = Runner(
         books,
         output_folder("--out", options.out),
@@ -111,7 +109,6 @@ def execute(options) -> None:
             idle=options.priority == "idle",
             stops_at_refusal=False,
             alone=positive("--run", options.run) if options.run else None,
-            flops_per_sample={name: flops_per_sample(program, name) for name in networks},
         ),
     )
     runner.execute()

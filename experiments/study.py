@@ -52,7 +52,7 @@ ROW_DEFAULTS = {"set": {}, "each": {}, "unset": [], "from": None, "like": None, 
 PHASES = "phase"
 
 # Where the data lie, how many threads share the work and how: no result depends on these.
-WITHOUT_EFFECT = ("data.root", "schedule.workers", "schedule.balance", "schedule.machine")
+WITHOUT_EFFECT = ("data.root", "schedule.workers", "schedule.balance", "schedule.machine", "schedule.pin")
 
 
 class StudyError(ValueError):
@@ -91,7 +91,7 @@ class Run:
         tables = {"": self.settings}
         tables |= {f"{PHASES}.{p}.": table for p, table in enumerate(self.settings.get(PHASES, []), 1)}
         return {
-            prefix + key: (digest_of or _digest_before)(_located(value))
+            prefix + key: (digest_of or _digest_before)(located(value))
             for prefix, table in tables.items()
             for key, value in table.items()
             if names_file(key, value)
@@ -136,7 +136,7 @@ class Study:
 def _toml(key: str, value: object) -> str:
     """A line for the trainer's configuration."""
     if names_file(key, value):
-        value = _located(value)
+        value = located(value)
     # A JSON number, text, truth value or list of them is written the same in TOML.
     return f"{key} = {json.dumps(value, ensure_ascii=False)}"
 
@@ -149,7 +149,8 @@ def names_file(key: str, value: object) -> bool:
     return (name == "file" and value != "") or (name == "delays" and value.endswith(".csv"))
 
 
-def _located(value: str) -> str:
+def located(value: str) -> str:
+    """The path of a file that a study names."""
     return str(FOLDER.parent.parent / value)
 
 

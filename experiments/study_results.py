@@ -57,6 +57,8 @@ MACHINE = ("cpu", "cpu_threads")
 MEMORY = ("predicted_memory_bytes", "trainer_memory_bytes")
 # Paths are the machine's own, and every seed is in the results.
 NOT_SHARED = ("data.root", "schedule.machine", "run.seed")
+# Sections whose keys decide results, but for those of studies.WITHOUT_EFFECT.
+WITH_EFFECT = ("network", "data", "schedule", "rule", "optimizer")
 
 
 @dataclass(frozen=True)
@@ -191,11 +193,14 @@ def read_kept(study: studies.Study, results: Path, name: str = "--results") -> d
 def _read_kept(study: studies.Study, results: Path, name: str) -> dict[str, Finished]:
     try:
         text = (results / "results.csv").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    try:
         digest = hashlib.sha256(text.encode()).hexdigest()
         _finish_writing(results, digest)
         manifest = json.loads((results / "manifest.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
+    except FileNotFoundError as error:
+        raise _refusal(name, results, "a folder with manifest.json beside its results.csv") from error
     except ValueError as error:
         raise _refusal(name, results, f"a study's results ({error})") from error
     if manifest.get("results_sha256") != digest:
@@ -247,7 +252,8 @@ def compare(
     except (UsageError, OSError) as error:
         return Offer(refused=[str(error)])
     runs = {(run.row, str(run.seed)): run for run in study.runs}
-    data = [finished[run.folder].data for run in study.runs if run.folder in finished]
+    rows = [(run, finished[run.folder]) for run in study.runs if run.folder in finished]
+    data = [row.data for _, row in rows]
     offer = Offer()
     for name in names:
         run = runs.get(name)
@@ -264,6 +270,8 @@ def compare(
             reason = "other weights than the row here"
         elif item.data not in (data or [item.data]):
             reason = "other data than the rows here"
+        elif key := _other_default(run, item, rows):
+            reason = f"{key} = {_cell(item.settings[key])}, which other seeds here have otherwise"
         elif run.folder in before:
             offer.there += 1
         else:
@@ -271,6 +279,20 @@ def compare(
         if reason:
             offer.refused.append(f"{name[0]}, seed {name[1]}: {reason}")
     return offer
+
+
+def _other_default(run: studies.Run, item: Finished, rows: list[tuple[studies.Run, Finished]]) -> str:
+    """A key of which the study says nothing, with another value than other seeds of the row have."""
+    seeds = [row.settings for other, row in rows if other.row == run.row]
+    return next(
+        (
+            key for key, value in item.settings.items()
+            if key.partition(".")[0] in WITH_EFFECT and key not in run.settings
+            and key not in studies.WITHOUT_EFFECT
+            and any(other.get(key, value) != value for other in seeds)
+        ),
+        "",
+    )  # fmt: skip
 
 
 def _settings_of(line: dict) -> dict:

@@ -17,14 +17,16 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import functools
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from experiments import study as studies
@@ -63,8 +65,6 @@ class Options:
     stops_at_refusal: bool = True
     # The number of the one run to run, under its own lock, as a job of a cluster beside many like it.
     alone: int | None = None
-    # By network, for the time that is left; without them nothing is said about it.
-    flops_per_sample: dict = field(default_factory=dict)
 
 
 def last_words(path: Path) -> str:
@@ -90,13 +90,52 @@ def planned_samples(run: studies.Run) -> float:
 
 
 def flops_per_sample(program: str, network: str) -> float:
-    """Multiplications and additions of a forward pass, a backward pass and an update."""
+    """Multiplications and additions of a forward pass, a backward pass and an update; 0 where unknown."""
     words = [program, "costs", "--network", network, "--json"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return 0.0
     total = json.loads(done.stdout)["total"]
     return sum(value for key, value in total.items() if key.endswith("_flops"))
+
+
+class Pace:
+    """How long runs take: at the median speed of the finished ones of the same network, or, where there are
+    none, by floating-point operations at the median of the networks' speeds."""
+
+    def __init__(
+        self,
+        runs: dict[str, studies.Run],
+        finished: dict[str, Finished],
+        flops: Callable[[str], float],
+    ):
+        self._flops = functools.cache(flops)
+        seconds: dict[tuple, list[float]] = {}  # of a sample
+        for folder in runs.keys() & finished.keys():
+            item = finished[folder]
+            samples = int(item.cells["samples"])
+            if samples and item.entry["training_seconds"]:
+                own = seconds.setdefault(_network_of(runs[folder]), [])
+                own.append(item.entry["training_seconds"] / samples)
+        self._seconds = {network: statistics.median(own) for network, own in seconds.items()}
+
+    def seconds(self, run: studies.Run, samples: float) -> float:
+        """Of a processor; 0 where nothing says it."""
+        network = _network_of(run)
+        if network not in self._seconds:
+            speeds = [self._flops(other[0]) / own for other, own in self._seconds.items()]
+            known = [speed for speed in speeds if speed > 0]
+            if not known:
+                return 0
+            self._seconds[network] = self._flops(network[0]) / statistics.median(known)
+        return samples * self._seconds[network]
+
+
+def _network_of(run: studies.Run) -> tuple:
+    """What `batchless costs` calls it, and all that the run says of it."""
+    said = {key: value for key, value in run.settings.items() if key.startswith("network.")}
+    name = studies.located(said["network.file"]) if said.get("network.file") else said.get("network.name", "")
+    return name, json.dumps(said, sort_keys=True)
 
 
 def spawn(run: studies.Run, out: Path, options: Options, locks: tuple[int, ...]) -> subprocess.Popen:
@@ -146,7 +185,9 @@ class Runner:
     def __init__(self, books: list[Book], out: Path, options: Options):
         self.books, self.out, self.options = books, out, options
         self.terminal = sys.stderr.isatty()
-        self.runs = list(unique_runs(book.study for book in books).values())
+        self.unique = unique_runs(book.study for book in books)
+        self.runs = list(self.unique.values())
+        self.flops = functools.cache(lambda network: flops_per_sample(options.program, network))
         self.choices = Choices(self.runs)
         if options.alone is not None:
             if options.alone > len(self.runs):
@@ -215,8 +256,10 @@ class Runner:
         """What is finished already, here or in the results, is in the results of every study."""
         for book in self.books:
             self.finished |= study_results.read_kept(book.study, book.results)
+        # What the results have stays, whatever is in OUT.
         for run in self.runs:
-            self.take(run)
+            if run.folder not in self.finished:
+                self.take(run)
         self.write_results()
         if self.options.alone and self.runs[0].folder in self.finished:
             self.say(f"{self.runs[0].label}: finished already")
@@ -383,19 +426,14 @@ class Runner:
 
     def days_left(self, waiting: list[studies.Run]) -> float | None:
         """How long the runs that are left take at the speed of those that have finished."""
-        flops = self.options.flops_per_sample
-        done = took = 0.0
-        for item in self.finished.values():
-            if item.cells["network"] in flops:
-                done += int(item.cells["samples"]) * flops[item.cells["network"]]
-                took += item.entry["training_seconds"]
-        if not done:
+        if not self.finished:
             return None
-        left = 0.0
-        for run in [*waiting, *self.running.values()]:
-            samples = max(0, planned_samples(run) - self.samples_of(run))
-            left += samples * flops.get(run.settings["network.name"], 0)
-        return left * took / done / self.options.jobs / DAY_SECONDS
+        pace = Pace(self.unique, self.finished, self.flops)
+        left = sum(
+            pace.seconds(run, max(0, planned_samples(run) - self.samples_of(run)))
+            for run in [*waiting, *self.running.values()]
+        )
+        return left / self.options.jobs / DAY_SECONDS
 
     def samples_of(self, run: studies.Run) -> int:
         """How far the run has come."""

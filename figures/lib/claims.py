@@ -140,7 +140,7 @@ def interim(claim: dict) -> dict:
 def tested(claim: dict, read: Reader) -> tuple[dict, Outcome | str]:
     """The claim on its own runs, or, where these are not there, on those of the interim."""
     found = outcome(claim, read)
-    if isinstance(found, str) and "interim" in claim:
+    if isinstance(found, str) and "interim" in claim and not study_checks.has_runs(claim, read):
         shorter = interim(claim)
         first = outcome(shorter, read)
         if not isinstance(first, str):
@@ -172,8 +172,8 @@ def outcome(claim: dict, read: Reader) -> Outcome | str:
 
 def adjusted(claims: list[dict], outcomes: list[Outcome | str]) -> list[tuple[float, int] | None]:
     """Holm's p of each test over seeds, for all such claims of its figure, and how many of these do not
-    pass. One that could not be tested yet counts: a verdict does not change because another study row has
-    been finished."""
+    pass. One that could not be tested yet counts as if it had failed: what is reproduced stays so when
+    another row of the study has been finished."""
     families: dict[str, list[int]] = {}
     for k, claim in enumerate(claims):
         if claim.get("check") in study_checks.CHECKS:

@@ -6,6 +6,7 @@ Which loss, and which rates count, stands in experiments/studies/gpt_stages.toml
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -33,7 +34,8 @@ class Curve:
 
     def at(self, samples: float) -> float:
         reached = len(self.samples) and self.samples[-1] >= samples
-        return float(np.interp(samples, self.samples, self.losses)) if reached else np.inf
+        loss = float(np.interp(samples, self.samples, self.losses)) if reached else np.inf
+        return np.inf if math.isnan(loss) else loss
 
     def first_at(self, loss: float) -> float:
         """Samples, linear between two validations; infinite where the loss stays above."""
@@ -41,8 +43,8 @@ class Curve:
         if not len(below):
             return np.inf
         k = int(below[0])
-        if k == 0:
-            return float(self.samples[0])
+        if k == 0 or not np.isfinite(self.losses[k - 1]):
+            return float(self.samples[k])
         return float(np.interp(-loss, -self.losses[k - 1 : k + 1], self.samples[k - 1 : k + 1]))
 
 

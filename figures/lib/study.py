@@ -82,7 +82,9 @@ def placement(runs: Table) -> list[int]:
 
 
 def diverged(table: Table) -> np.ndarray:
-    return table["diverged"] == "yes"
+    """Which runs ended at a number that is none, in the weights or, with finite weights, in the loss."""
+    lost = np.isnan(np.array(table["validation_loss"], dtype=float))
+    return (table["diverged"] == "yes") | lost
 
 
 def rows(table: Table) -> dict[str, Table]:

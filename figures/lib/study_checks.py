@@ -160,6 +160,15 @@ def _runs(claim: dict, read: Reader) -> Table:
     return table
 
 
+def has_runs(claim: dict, read: Reader) -> bool:
+    """Whether all runs that the claim is about have finished."""
+    try:
+        _runs(claim, read)
+    except Incomplete:
+        return False
+    return True
+
+
 def _differences(claim: dict, pair: dict, table: Table) -> Differences:
     measure = _measure(claim)
     sides = [[measure.values(table, name) for name in pair[side]] for side in ("higher", "lower")]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import math
-import statistics
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -19,9 +17,8 @@ COLUMNS = ("", "runs to come", "of", "processor hours")
 
 
 class Queue:
-    """Runs of all studies that have a priority, those that there are results of, and how long the others take:
-    by floating-point operations, at the median speed of the finished ones. `flops_per_sample` says how many
-    a network takes for a sample."""
+    """Runs of all studies that have a priority, those that there are results of, and how long the others take.
+    `flops_per_sample` says how many a network takes for a sample."""
 
     def __init__(self, flops_per_sample: Callable[[str], float], results: Path = RESULTS):
         self.studies = {study.name: study for study in studies.queue("paper")}
@@ -29,14 +26,7 @@ class Queue:
         for study in self.studies.values():
             finished |= study_results.read_kept(study, results / study.name)
         runs = study_runner.unique_runs(self.studies.values())
-        networks = {run.settings["network.name"] for run in runs.values()}
-        self.flops = {network: flops_per_sample(network) for network in networks}
-        speeds = [
-            int(item.cells["samples"]) * self.flops[item.cells["network"]] / item.entry["training_seconds"]
-            for item in finished.values()
-            if item.entry["training_seconds"]
-        ]
-        self.speed = statistics.median(speeds) if speeds else math.inf
+        self.pace = study_runner.Pace(runs, finished, flops_per_sample)
         choices = study_results.Choices(list(runs.values()))
         to_come = runs.keys() - finished.keys()
         self.to_come = {
@@ -47,11 +37,8 @@ class Queue:
     def hours(self, runs: Iterable[studies.Run]) -> float:
         """What is to come of them, in processor hours; 0 where nothing says how long a run takes."""
         left = {run.folder: run for run in runs if run.folder in self.to_come}
-        work = sum(
-            study_runner.planned_samples(run) * self.flops[run.settings["network.name"]]
-            for run in left.values()
-        )
-        return work / self.speed / HOUR_SECONDS
+        seconds = (self.pace.seconds(run, study_runner.planned_samples(run)) for run in left.values())
+        return sum(seconds) / HOUR_SECONDS
 
     def hours_of(self, claim: dict) -> float:
         """Until a claim on a study can be tested, by its own runs or by those of the interim."""
@@ -83,8 +70,9 @@ class Queue:
         lines.append(("All of them", f"{len(every)}", "", _rounded(self.hours(every))))
         caption = (
             "Runs of the queue (`experiments/run_campaign.py`) that claims and figures wait for. A run that "
-            "several studies share stands with the first of them; hours are by floating-point operations, at "
-            "the median speed of the runs that have finished. A study without any has no figure."
+            "several studies share stands with the first of them; hours are at the median speed of the network's "
+            "finished runs, or, where it has none, by floating-point operations. A study without any has no "
+            "figure."
         )
         return ReportTable(caption, COLUMNS, tuple(lines))
 

@@ -214,6 +214,14 @@ interim = { figure = "short", seeds = 4, quantity = "after 6 epochs", rows = { "
         found = result()
         self.assertEqual((found.verdict, found.figure), ("not reproduced", "long"))
         self.assertEqual(found.quantity, "after 24 epochs")
+        # Nor do they where the claim's own runs say that they can test nothing.
+        margin = 'margin = 5\nheld_against = { higher = ["20, A"], lower = ["20, B"] }\nlevel'
+        self.write(text.replace("paired_above", "paired_not_below").replace("level", margin))
+        found = result()
+        self.assertEqual((found.verdict, found.figure), ("not tested", "long"))
+        self.assertIn("the margin of 5 points is no smaller than the effect", found.measured)
+        put("long", 50, 60, 3, ["20"])
+        self.assertEqual((result().verdict, result().figure), ("reproduced", "short"))
 
     def test_each_kind_is_counted_for_itself(self):
         (self.root / "t.csv").write_text("y\n2.1\n")

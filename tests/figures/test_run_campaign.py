@@ -10,9 +10,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest
 from pathlib import Path
 
-from experiments import study_runner
+from experiments import study as studies
+from experiments import study_results, study_runner
 from folder import FolderTest
 from test_run_study import TRAINER
 
@@ -55,6 +57,56 @@ seeds = 3
 CHOOSER_OF_RATES = CHOOSER.replace(', "rule.name" = ["sgdm", "sc"]', "").replace(", {rule.name}", "")
 OUTSIDE = BORROWER.replace("priority = 1", "").replace("0.4", "0.5")
 RUNS = 7  # of 9 rows and seeds in both, two are shared
+
+
+class Pace(unittest.TestCase):
+    """How long runs take, of two networks that have runs and of others."""
+
+    FLOPS = {"resnet20": 1e6, "resnet110": 5e6, "gpt": 1e9}
+
+    def setUp(self):
+        self.runs, self.finished, self.asked = {}, {}, []
+
+    def run_of(self, seconds=0.0, seed=1, **network):
+        """For 100 samples; finished where it took any time."""
+        settings = {f"network.{key}": value for key, value in network.items()}
+        run = studies.Run("row", seed, settings | {"run.seed": seed}, "study", "row")
+        self.runs[run.folder] = run
+        if seconds:
+            cells, entry = {"samples": "100"}, {"training_seconds": seconds}
+            self.finished[run.folder] = study_results.Finished(cells, entry, {}, {}, None, {})
+        return run
+
+    def seconds(self, run):
+        def flops(network):
+            self.asked.append(network)
+            return self.FLOPS.get(network, 0)
+
+        return study_runner.Pace(self.runs, self.finished, flops).seconds(run, 50)
+
+    def test_as_long_as_runs_of_the_same_network(self):
+        for seed, seconds in ((1, 10), (2, 30), (3, 12)):
+            self.run_of(seconds, seed, name="resnet20")
+        self.assertEqual(self.seconds(self.run_of(seed=4, name="resnet20")), 6)
+        # Whose operations nobody has to know.
+        self.assertEqual(self.asked, [])
+
+    def test_by_operations_where_the_network_has_none(self):
+        for seed in (1, 2, 3):
+            self.run_of(10, seed, name="resnet20")
+        self.assertAlmostEqual(self.seconds(self.run_of(name="resnet110")), 25)
+        # A network whose operations are those of a larger one is one of three that the speed is from.
+        self.run_of(1, name="gpt", width=64)
+        self.run_of(20, seed=1, name="resnet20", groups=1)
+        self.assertAlmostEqual(self.seconds(self.run_of(name="resnet110")), 25)
+
+    def test_nothing_where_nothing_says_it(self):
+        self.assertEqual(self.seconds(self.run_of(name="resnet20")), 0)
+        self.run_of(10, name="other")
+        self.assertEqual(self.seconds(self.run_of(name="resnet110")), 0)
+        self.run_of(10, name="resnet20")
+        for run in (self.run_of(file="networks/none.toml"), self.run_of()):
+            self.assertEqual(self.seconds(run), 0)
 
 
 class Queue(FolderTest):
@@ -248,6 +300,15 @@ class GoingOn(Queue):
         self.assertEqual(len(self.lines_of("calls")), RUNS)
         self.assertEqual(self.kept(), before)
 
+    def test_results_from_before_stay_whatever_the_runs_folders_say(self):
+        self.call()
+        before = self.kept()
+        for path in (self.root / "out/runs").glob("*/summary.json"):
+            path.write_text(path.read_text().replace("w" * 64, "v" * 64))
+        self.call("--collect")
+        self.call()
+        self.assertEqual(self.kept(), before)
+
 
 class Pausing(Queue):
     def test_nothing_runs_until_it_is_resumed(self):
@@ -335,9 +396,9 @@ class Taking(Queue):
             (self.root / "calls").unlink()
         shutil.copytree(self.offered, self.root / "offered")
 
-    def change(self, study, edit, name="results.csv"):
+    def change(self, study, edit, name="results.csv", place="offered"):
         """Edits a file of the offered results; the digest goes with it."""
-        folder = self.root / "offered" / study
+        folder = self.root / place / study
         text = edit((folder / name).read_text())
         (folder / name).write_text(text)
         manifest = json.loads((folder / "manifest.json").read_text())
@@ -390,6 +451,21 @@ class Taking(Queue):
         said = self.take(code=1)
         self.assertIn("refused: as before, seed 1: other data than the rows here", said)
         self.assertIn("refused: plain, seed 3: no commit of the program", said)
+
+    def test_rows_made_with_another_default_are_refused(self):
+        shutil.copytree(self.root / "offered/lender", self.root / "results/lender")
+        shutil.rmtree(self.root / "offered/borrower")
+        self.change("lender", lambda text: "".join(text.splitlines(True)[:2]), place="results")
+        for place, value in (("offered", "false"), ("results", "true")):
+            settings = f'"settings": {{"data.augment": {value},'
+            self.change("lender", lambda text: text.replace('"settings": {', settings), "manifest.json", place)
+        said = self.take(code=1)
+        for seed in (2, 3):
+            self.assertIn(
+                f"refused: plain, seed {seed}: data.augment = false, which other seeds here have otherwise", said
+            )
+        # Of those of the row that has none here nobody knows.
+        self.assertIn("lender: 2 taken, 0 there already", said)
 
     def test_changed_results_are_refused(self):
         path = self.root / "offered/lender/results.csv"

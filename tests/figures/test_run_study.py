@@ -292,6 +292,14 @@ class BadInput(Folder):
         self.assertIn("of the study probe, tier quick, accepted: a folder for other", said)
         self.assertEqual((self.root / "kept/results.csv").read_text(), whole)
 
+    def test_results_without_what_made_them(self):
+        self.call("--results", "kept")
+        (self.root / "kept/manifest.json").unlink()
+        whole = (self.root / "kept/results.csv").read_text()
+        said = self.call("--results", "kept", code=2)
+        self.assertIn("--results: got 'kept', accepted: a folder with manifest.json beside", said)
+        self.assertEqual((self.root / "kept/results.csv").read_text(), whole)
+
     def test_results_of_another_experiment_are_no_studys(self):
         self.call("--results", "kept")
         manifest = json.loads((self.root / "kept/manifest.json").read_text())

@@ -76,6 +76,13 @@ class Slowdowns(FolderTest):
         self.assertEqual(self.cells()["AdamW", 20].slowdowns[1], math.inf)
         self.assertIn("above 6", self.outcome(low=2, seeds=1).measured)
 
+    def test_a_loss_that_is_no_number_is_above_any(self):
+        # Before the crossing, then at the end of what gives the target.
+        self.runs["AdamW, P = 20, rate 0.2", 1][24][2] = math.nan
+        self.assertEqual(self.cells()["AdamW", 20].slowdowns[1], 10400 / 4000)
+        self.runs["AdamW, P = 1, rate 0.1", 1][9][2] = math.nan
+        self.assertEqual(self.cells()["AdamW", 1].rate, "0.2")
+
     def test_plain_training_that_diverged_is_no_target(self):
         for row in ("AdamW, P = 1, rate 0.1", "AdamW, P = 1, rate 0.2"):
             self.runs[row, 1] = points(1, end=2000)

@@ -216,7 +216,8 @@ class LanguageModels(Folder):
     def test_lost_runs_are_no_better_than_any_and_are_marked(self):
         rows = {"AdamW, PB, rate 1": (None,), "AdamW, PB, rate 2": (50, None, 50), "SGDM, PB, rate 1": (None,)}
         rows["Muon, N = 8, plain, rate 1"] = (50,)
-        self.write("results.csv", *lines(rows, "markov"))
+        no_number = line("AdamW, PB, rate 0", 1, 50, "markov", "")
+        self.write("results.csv", no_number, *lines(rows, "markov"))
         cells = gpt.best_cells(self.data.table("results.csv"))
         found = [list(np.isfinite(x)) for x in cells.values()]
         self.assertEqual(found, [[True, False, True], [False], [True]])
@@ -336,6 +337,7 @@ class Checks(Folder):
     def test_of_losses_the_lowest_by_the_first_seed_counts(self):
         rows = {
             "plain, rate 1": (2.0, 2.0, 2.0),
+            "PB, rate 0": ("", 2.0, 2.0),  # its weights are finite and its loss is not
             "PB, rate 1": (2.6, 2.1, 2.1),
             "PB, rate 2": (2.5, 2.6, 2.7),
             "PB, rate 3": (None, 2.0, 2.0),
