@@ -89,6 +89,13 @@ class PythonTrainer {
     const float* const values = images.data();
     std::vector<SampleResult> results;
     std::exception_ptr failure;
+    try {
+      const py::gil_scoped_release release;
+      // Before any of them is trained on.
+      run_->CheckSamples({values, labels.size() * size}, labels);
+    } catch (...) {
+      failure = std::current_exception();
+    }
     std::size_t next = 0;
     while (next < labels.size() && !failure) {
       {

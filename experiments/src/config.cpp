@@ -38,8 +38,9 @@ bool Read(const ConfigurationKey& /*key*/, const toml::node& node, bool& value) 
 }
 
 bool Read(const ConfigurationKey& key, const toml::node& node, double& value) {
-  if (!node.is_number()) return false;
-  value = *node.value<double>();
+  const std::optional<double> number = NumberIn(node);
+  if (!number) return false;
+  value = *number;
   return std::get<NumberRange>(key.accepted).Contains(value);
 }
 
@@ -301,9 +302,10 @@ void ReadPhases(Configuration& configuration, const TomlReader& file,
       until = &given.node();
       where = kSet;
     }
-    phase.until = until != nullptr ? until->value<double>().value_or(-1) : is_last ? 1 : -1;
+    phase.until = until != nullptr ? NumberIn(*until).value_or(-1) : is_last ? 1 : -1;
     if (!(phase.until > before && phase.until <= 1) || (phase.until == 1) != is_last) {
-      Refuse(where, "phase.until", until == nullptr ? "nothing" : ShownText(*until),
+      Refuse(where, fmt::format("phase.{}.until", p + 1),
+             until == nullptr ? "nothing" : ShownText(*until),
              "shares of the run that increase from above 0 to 1, the last phase's");
     }
     before = phase.until;
@@ -397,6 +399,19 @@ std::vector<Configuration> SettingsOf(const Configuration& configuration) {
     settings.push_back(phase.settings);
   }
   return settings;
+}
+
+void ForEachPhase(const Configuration& configuration,
+                  const std::function<void(const Configuration&, std::size_t)>& work) {
+  const std::vector<Configuration> settings = SettingsOf(configuration);
+  for (std::size_t p = 0; p < settings.size(); ++p) {
+    try {
+      work(settings[p], p);
+    } catch (const UsageError& error) {
+      if (configuration.phases.empty()) throw;
+      throw UsageError::FromLine(fmt::format("{} (phase {})", error.what(), p + 1));
+    }
+  }
 }
 
 std::string ConfigurationKey::FullName() const { return fmt::format("{}.{}", section, name); }

@@ -128,6 +128,10 @@ struct Configuration::Phase {
 // Those of the phases, or the configuration itself.
 std::vector<Configuration> SettingsOf(const Configuration& configuration);
 
+// Calls `work` with each of these settings and its place; what it refuses is refused with the phase's number.
+void ForEachPhase(const Configuration& configuration,
+                  const std::function<void(const Configuration&, std::size_t)>& work);
+
 // One row of the table.
 struct ConfigurationKey {
   std::string_view section;

@@ -166,8 +166,9 @@ class Reader {
     if (value == nullptr) file_.Refuse(node, name, "nothing", ExampleOf(field.dimension));
     double number = 0;
     if (field.dimension == Dimension::kCount) {
-      if (!value->is_number()) file_.RefuseValue(*value, name, "a number");
-      number = *value->value<double>();
+      const std::optional<double> count = NumberIn(*value);
+      if (!count) file_.RefuseValue(*value, name, "a number");
+      number = *count;
     } else {
       if (!value->is_string()) {
         file_.Refuse(*value, name, ShownText(*value) + " without a unit",
@@ -196,7 +197,7 @@ class Reader {
     if (items == nullptr || items->empty()) file_.RefuseValue(node, name, "a list of seconds");
     std::vector<double> times;
     for (const toml::node& item : *items) {
-      const std::optional<double> seconds = item.is_number() ? item.value<double>() : std::nullopt;
+      const std::optional<double> seconds = NumberIn(item);
       if (!seconds || !std::isfinite(*seconds) || *seconds < 0) {
         file_.RefuseValue(item, name, "seconds, not negative");
       }
@@ -271,6 +272,11 @@ class Reader {
                    fmt::format("{} forward, {} backward, {} update seconds", stages,
                                measured.backward_seconds.size(), measured.update_seconds.size()),
                    "as many of each as the network has stages");
+    }
+    const auto is_zero = [](double seconds) { return seconds == 0; };
+    if (std::ranges::all_of(measured.forward_seconds, is_zero) &&
+        std::ranges::all_of(measured.backward_seconds, is_zero)) {
+      file_.Refuse(node, name, "0 s for all passes", "passes of which one takes time");
     }
     if (is_alone) return measured;
     const std::string accepted = fmt::format("an integer from 2 to {}", kMaxWorkers);

@@ -113,6 +113,9 @@ class NetworkReader {
   void ReadStage(const toml::table& table) {
     Stage stage;
     stage.name = NameIn(table, "name");
+    if (!stages_.insert(stage.name).second) {
+      file_.Refuse(table, "name", stage.name, "a name that no other stage has");
+    }
     file_.CheckKeys(table, stage.name + ".", "an unknown key",
                     {"name", "inputs", "outputs", "layers"});
     const std::string layers_name = stage.name + ".layers";
@@ -222,7 +225,7 @@ class NetworkReader {
           } else {
             constexpr bool kIsReal = std::is_same_v<Member, double Layer::*>;
             if (!(kIsReal ? node.is_number() : node.is_integer())) return false;
-            const double value = *node.value<double>();
+            const double value = *NumberIn(node);
             if (!(value >= field.low && value <= field.high)) return false;
             if constexpr (kIsReal) layer.*member = value;
             if constexpr (std::is_same_v<Member, int Layer::*>) {
@@ -241,6 +244,7 @@ class NetworkReader {
   std::optional<hwmodel::NetworkBuilder> builder_;
   std::map<std::string, int, std::less<>> values_{{std::string(kInput), 0}};
   std::set<std::string> parameters_;
+  std::set<std::string> stages_;
   int last_ = 0;  // the value of the stage before
 };
 

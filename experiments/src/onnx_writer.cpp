@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <map>
 #include <set>
@@ -108,6 +110,23 @@ bool IsSequence(const Network& network) {
   return network.stages.front().layers.front().kind == LayerKind::kEmbedding;
 }
 
+// Kinds of layers whose operators go over channels, height and width.
+const std::set<LayerKind>& KindsOfImages() {
+  static const std::set<LayerKind> kKinds{
+      LayerKind::kConvolution,        LayerKind::kLinear,  LayerKind::kGroupNormalization,
+      LayerKind::kBatchNormalization, LayerKind::kMaxPool, LayerKind::kLocalResponseNormalization,
+      LayerKind::kAveragePool};
+  return kKinds;
+}
+
+// And over the last dimension.
+const std::set<LayerKind>& KindsOfTokens() {
+  static const std::set<LayerKind> kKinds{LayerKind::kPosition, LayerKind::kLayerNormalization,
+                                          LayerKind::kRmsNormalization, LayerKind::kTokenLinear,
+                                          LayerKind::kAttention};
+  return kKinds;
+}
+
 class Writer {
  public:
   Writer(const Network& network,
@@ -130,13 +149,15 @@ class Writer {
           names_.at(stage.outputs[1]) =
               hwmodel::HandsOnRows(stage) ? stage.layers[0].name + ".weight" : inputs.front();
         }
+        if (!IsSequence(network_)) Lay(stage.layers[i], inputs);
         last_ = LayerOf(stage.layers[i], inputs);
+        if (stage.layers[i].kind == LayerKind::kLinear || IsFlat(inputs[0])) flat_.insert(last_);
         inputs = {last_};
       }
       if (!stage.outputs.empty()) names_.at(stage.outputs[0]) = last_;
     }
     // The scores of an image are a row of numbers.
-    if (!is_flat_ && !IsSequence(network_)) last_ = Flat(last_);
+    if (!IsFlat(last_) && !IsSequence(network_)) last_ = Flat(last_);
     for (const auto& [name, tensor] : weights_) {
       analysis::RefuseIf(
           !used_weights_.contains(name) && !training::IsPyTorchBuffer(name, used_weights_), name,
@@ -202,6 +223,10 @@ class Writer {
                        fmt::format("shape ({})", fmt::join(shape, ", ")));
     used_weights_.insert(name);
     const std::vector<double>& values = found->second->values;
+    for (const double value : values) {
+      analysis::RefuseIf(!std::isfinite(static_cast<float>(value)), name, value,
+                         "finite numbers of float");
+    }
     graph_.Message(
         onnx::Graph::kInitializer,
         TensorOf(name, onnx::kFloat32, shape, std::vector<float>(values.begin(), values.end())));
@@ -297,8 +322,30 @@ class Writer {
   }
 
   std::string Flat(const std::string& value) {
-    is_flat_ = true;
-    return Node("Flatten", {value}, {Integer("axis", 1)});
+    return *flat_.insert(Node("Flatten", {value}, {Integer("axis", 1)})).first;
+  }
+
+  bool IsFlat(const std::string& value) const { return flat_.contains(value); }
+
+  // What has one pixel is (N, C) or (N, C, 1, 1): the one that the layer's operator takes.
+  void Lay(const Layer& layer, Names& inputs) {
+    const bool is_sum = layer.kind == LayerKind::kSum;
+    const bool any_is_flat =
+        std::ranges::any_of(inputs, [&](const std::string& input) { return IsFlat(input); });
+    const bool changes_shape =
+        is_sum && (layer.stride > 1 ||
+                   network_.values.at(stage_->inputs[1]).shape.channels != layer.output.channels);
+    if (KindsOfTokens().contains(layer.kind) || (any_is_flat && is_sum && !changes_shape)) {
+      for (std::string& input : inputs) {
+        if (!IsFlat(input)) input = Flat(input);
+      }
+    } else if (any_is_flat && layer.kind != LayerKind::kLinear &&
+               (changes_shape || KindsOfImages().contains(layer.kind))) {
+      throw analysis::InvalidArgument(
+          stage_->name + ".layers",
+          fmt::format("{} behind linear", hwmodel::TraitsOf(layer.kind).name),
+          "linear layers with no layers on images behind them in a model of ONNX");
+    }
   }
 
   std::string ByTransposed(const std::string& value, const std::string& matrix) {
@@ -326,7 +373,7 @@ class Writer {
   const Stage* stage_ = nullptr;
   Names names_;  // of values
   std::string last_;
-  bool is_flat_ = false;  // height and width are gone
+  std::set<std::string> flat_;  // values of images without height and width
   std::set<std::string> used_;
   std::vector<ProtobufWriter> inputs_;
   ProtobufWriter graph_;
@@ -368,18 +415,10 @@ std::vector<OnnxParameter> OnnxParameters(const Layer& layer) {
 }
 
 void RefuseOtherDimensions(const Network& network) {
-  using Kinds = std::set<LayerKind>;
-  static const Kinds kOfImages{
-      LayerKind::kConvolution,        LayerKind::kLinear,  LayerKind::kGroupNormalization,
-      LayerKind::kBatchNormalization, LayerKind::kMaxPool, LayerKind::kLocalResponseNormalization,
-      LayerKind::kAveragePool};
-  static const Kinds kOfTokens{LayerKind::kPosition, LayerKind::kLayerNormalization,
-                               LayerKind::kRmsNormalization, LayerKind::kTokenLinear,
-                               LayerKind::kAttention};
   const bool has_tokens = IsSequence(network);
   for (const Stage& stage : network.stages) {
     for (const Layer& layer : stage.layers) {
-      if (!(has_tokens ? kOfImages : kOfTokens).contains(layer.kind)) continue;
+      if (!(has_tokens ? KindsOfImages() : KindsOfTokens()).contains(layer.kind)) continue;
       // One pixel is a vector, with or without height and width.
       if (!has_tokens && layer.input.pixels() == 1) continue;
       throw analysis::InvalidArgument(

@@ -291,7 +291,7 @@ std::vector<training::TrainerOptions> TrainerOptionsOf(
     const Configuration& c, const DataShape& shape,
     const std::shared_ptr<training::ProcessGroup>& processes) {
   std::vector<training::TrainerOptions> phases;
-  for (const Configuration& settings : SettingsOf(c)) {
+  ForEachPhase(c, [&](const Configuration& settings, std::size_t) {
     phases.push_back(PhaseOptionsOf(settings, shape, processes));
     const training::TrainerOptions& phase = phases.back();
     RefuseIf(
@@ -300,7 +300,7 @@ std::vector<training::TrainerOptions> TrainerOptionsOf(
         fmt::format("nothing in a run of several phases with optimizer.kind = {}, whose "
                     "stages would have counted with betas of their own",
                     settings.optimizer.kind));
-  }
+  });
   return phases;
 }
 
@@ -319,10 +319,10 @@ void SetLengths(const Configuration& c, std::int64_t epoch_size,
     if (goal <= end) {
       const double ended = static_cast<double>(end) / samples;
       if (ended >= 1) {
-        throw UsageError("phase.until", analysis::ToText(c.phases[p - 1].until),
+        throw UsageError(fmt::format("phase.{}.until", p), analysis::ToText(c.phases[p - 1].until),
                          "a share whose mini-batches leave samples for the phases after it");
       }
-      throw UsageError("phase.until", analysis::ToText(until),
+      throw UsageError(fmt::format("phase.{}.until", p + 1), analysis::ToText(until),
                        fmt::format("more than {}, where the mini-batches of the phase before end",
                                    analysis::ToText(ended)));
     }
@@ -336,15 +336,14 @@ void SetLengths(const Configuration& c, std::int64_t epoch_size,
     phase.past_of_vectors =
         training::PastAfter(before.optimizer, before.past_of_vectors, updates, phase.optimizer, 1);
   }
-  const std::vector<Configuration> settings = SettingsOf(c);
-  for (std::size_t p = 0; p < phases.size(); ++p) {
-    phases[p].learning_rate = LearningRateOf(settings[p], end);
-    ByKeys([&](std::string_view name) { return KeyOf(settings[p], name); },
+  ForEachPhase(c, [&](const Configuration& settings, std::size_t p) {
+    phases[p].learning_rate = LearningRateOf(settings, end);
+    ByKeys([&](std::string_view name) { return KeyOf(settings, name); },
            [&] {
              training::Validate(phases[p].learning_rate);
              training::ValidatePrecision(phases[p]);
            });
-  }
+  });
 }
 
 void FillIn(Configuration& c, std::span<const training::TrainerOptions> phases,

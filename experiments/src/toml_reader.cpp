@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <sstream>
 #include <string_view>
@@ -143,6 +144,14 @@ const toml::node& TomlReader::Node(const toml::table& table, std::string_view ke
   const toml::node* node = table.get(key);
   if (node == nullptr) Refuse(table, key, "nothing", accepted);
   return *node;
+}
+
+std::optional<double> NumberIn(const toml::node& node) {
+  if (const toml::value<std::int64_t>* integer = node.as_integer()) {
+    return static_cast<double>(integer->get());
+  }
+  if (const toml::value<double>* number = node.as_floating_point()) return number->get();
+  return std::nullopt;
 }
 
 std::string NodeText(const toml::node& node) {

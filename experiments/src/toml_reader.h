@@ -1,6 +1,7 @@
 // What readers of TOML files share: documents whose refusals name the file and the line.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -39,6 +40,9 @@ class TomlReader {
   std::string where_;
   toml::table document_;
 };
+
+// An integer or another number; none of what is neither. toml++ itself has none of integers between doubles.
+std::optional<double> NumberIn(const toml::node& node);
 
 // A value as TOML in one line. What toml++ itself writes of lists is undefined where a number is below 0.1.
 std::string NodeText(const toml::node& node);

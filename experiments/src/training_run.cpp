@@ -11,8 +11,10 @@
 #include <stdexcept>
 #include <utility>
 
+#include "batchless/analysis/argument.h"
 #include "batchless/hwmodel/network.h"
 #include "batchless/hwmodel/schedule_file.h"
+#include "batchless/hwmodel/workload.h"
 #include "batchless/training/process_group.h"
 #include "batchless/training/sha256.h"
 #include "delays_argument.h"
@@ -259,11 +261,11 @@ void TrainingRun::ShareStages(std::int64_t samples_left) {
   // Each file is read once: a pipe, as a shell's <(...) is, has nothing left for a second time.
   std::map<std::string, hwmodel::Machine> machines;
   Together(processes_.get(), [&] {
-    for (const Configuration& settings : SettingsOf(configuration_)) {
+    ForEachPhase(configuration_, [&](const Configuration& settings, std::size_t) {
       const std::string& path = settings.schedule.machine;
-      if (!leads_ || path.empty() || machines.contains(path)) continue;
+      if (!leads_ || path.empty() || machines.contains(path)) return;
       machines.emplace(path, ReadMachineFile("schedule.machine", path));
-    }
+    });
   });
   // Times of the first phase that shares them do for the others.
   const auto sharing = std::find_if(phases_.begin(), phases_.end(),
@@ -272,9 +274,12 @@ void TrainingRun::ShareStages(std::int64_t samples_left) {
   phase_ = static_cast<std::size_t>(sharing - phases_.begin());
   std::vector<double> costs;
   Together(processes_.get(), [&] {
-    if (!leads_) return;
-    const auto machine = machines.find(SettingsOf(configuration_)[phase_].schedule.machine);
-    costs = MeasuredCosts(samples_left, machine == machines.end() ? nullptr : &machine->second);
+    ForEachPhase(configuration_, [&](const Configuration& settings, std::size_t p) {
+      if (!leads_ || p != phase_) return;
+      const auto machine = machines.find(settings.schedule.machine);
+      costs = MeasuredCosts(settings, samples_left,
+                            machine == machines.end() ? nullptr : &machine->second);
+    });
   });
   if (processes_ != nullptr) {
     costs.resize(static_cast<std::size_t>(BroadcastFromFirst(std::ssize(costs))));
@@ -285,9 +290,9 @@ void TrainingRun::ShareStages(std::int64_t samples_left) {
 
 // They come from the phase's machine file or, where it has none and the run is long enough, are measured
 // here; empty where the stages' FLOPs have to do.
-std::vector<double> TrainingRun::MeasuredCosts(std::int64_t samples_left,
+std::vector<double> TrainingRun::MeasuredCosts(const Configuration& settings,
+                                               std::int64_t samples_left,
                                                const hwmodel::Machine* machine) const {
-  const Configuration settings = SettingsOf(configuration_)[phase_];
   const hwmodel::Network& network = trainer_options().network;
   if (machine != nullptr) {
     const std::optional<hwmodel::MeasuredNetwork> measured =
@@ -297,6 +302,12 @@ std::vector<double> TrainingRun::MeasuredCosts(std::int64_t samples_left,
              fmt::format("a machine file with measured times of the {} stages of {}, as "
                          "batchless calibrate writes it",
                          network.stage_count(), network.name));
+    const std::int64_t flops = hwmodel::MakeWorkload(network).training_flops();
+    RefuseIf(measured->sample_flops != 0 && measured->sample_flops != flops, "schedule.machine",
+             settings.schedule.machine,
+             fmt::format("a machine file with times of {} of {} FLOPs a sample, as it is here, "
+                         "where the file's has {}",
+                         network.name, flops, measured->sample_flops));
     return StageCosts(*measured, trainer_options());
   }
   if (settings.schedule.balance == "flops" || data_.train == nullptr) return {};
@@ -454,7 +465,9 @@ void TrainingRun::Open() {
   }
   // At the start it holds the initial weights: a run that is resumed needs no --init. Behind one that began
   // the logs, their headers.
-  if (state_.samples == 0 || (!loaded_.empty() && state_.metrics_file.bytes == 0)) Save();
+  const bool begins_logs = !loaded_.empty() && state_.metrics_file.bytes == 0;
+  // What was learned before has no checkpoint yet. At the run's end EndLearned makes it.
+  if (state_.samples == 0 || begins_logs || (learned_ && !is_finished())) Save();
   // Intervals and workers may have changed since the run's start.
   if (keeps_) ReplaceFile(directory_.config(), state_.configuration);
   WriteManifest("");
@@ -548,11 +561,24 @@ void TrainingRun::Account(std::span<const training::SampleResult> results) {
 }
 
 std::vector<training::SampleResult> TrainingRun::Learn(std::span<const float> image, int label) {
+  const Clock::time_point start = Clock::now();
   std::vector<training::SampleResult> results = trainer_->Learn(image, label);
+  const double seconds = SecondsSince(start);
+  state_.training_seconds += seconds;
+  state_.seconds += seconds;
   learned_ = true;
   if (log_) log_->AddSamples(results);
   if (trainer_->samples_done() > state_.samples) Account(results);
   return results;
+}
+
+void TrainingRun::CheckSamples(std::span<const float> images, std::span<const int> labels) const {
+  const std::int64_t all = state_.samples + trainer_->waiting_samples() + std::ssize(labels);
+  if (total_samples_ > 0 && all > total_samples_) {
+    throw analysis::InvalidArgument("samples", std::to_string(all),
+                                    fmt::format("at most {}, which the run has", total_samples_));
+  }
+  trainer_->CheckSamples(images, labels);
 }
 
 std::optional<MetricsRow> TrainingRun::EndLearned() {
@@ -581,6 +607,14 @@ void TrainingRun::SaveTo(const std::string& path) const {
         fmt::format("{}: training diverged, which no checkpoint is made of; "
                     "load one from before",
                     path));
+  }
+  if (!trainer_->goes_on()) {
+    throw UsageError(
+        "path", path,
+        fmt::format("a checkpoint of before the run was finished, at sample {}: its "
+                    "pipeline is empty, and no run goes on from there (the weights can "
+                    "be kept)",
+                    state_.samples));
   }
   RunState state = state_;
   if (log_) log_->Sync(state);
@@ -647,7 +681,7 @@ std::optional<double> TrainingRun::Epochs() const {
 }
 
 void TrainingRun::Save() {
-  if (leads_ && !keeps_) return;
+  if ((leads_ && !keeps_) || !trainer_->goes_on()) return;
   if (leads_) {
     log_->Sync(state_);
     WriteCheckpoint(directory_.checkpoint(), state_, *trainer_);

@@ -80,8 +80,12 @@ class TrainingRun {
 
   // Training on samples of the caller's own (training::Trainer::Learn), phases and all.
   std::vector<training::SampleResult> Learn(std::span<const float> image, int label);
+  // Throws what Learn would of these, and trains on none of them.
+  void CheckSamples(std::span<const float> images, std::span<const int> labels) const;
   // What Step leaves at the end of a run with a folder, its last row and checkpoint, where the end was learned.
   std::optional<MetricsRow> EndLearned();
+  // Where the pipeline was drained before the run's end no checkpoint is made from there on: the folder's is
+  // of before.
   std::vector<training::SampleResult> Finish();
 
   // Between steps: for the validation set, where there is one, and files of the caller's own.
@@ -117,7 +121,7 @@ class TrainingRun {
   [[noreturn]] void RefuseOtherRun() const;
   void Prepare(const TrainingRunOptions& options, std::optional<Checkpoint>& checkpoint);
   void ShareStages(std::int64_t samples_left);
-  std::vector<double> MeasuredCosts(std::int64_t samples_left,
+  std::vector<double> MeasuredCosts(const Configuration& settings, std::int64_t samples_left,
                                     const hwmodel::Machine* machine) const;
   void RefuseDifference(const Configuration& before, const std::string& where) const;
   void RefuseOtherInputs(const RunState& before) const;

@@ -223,7 +223,6 @@ FineGrainedPlan PlanFineGrained(const Workload& workload, const Machine& machine
     counts.insert(most);
   }
 
-  const bool has_both = machine.local_memory_bytes > 0 && machine.shared_memory_bytes > 0;
   FineGrainedPlan plan;
   for (const int workers : counts) {
     const ScheduleSummary summary =
@@ -234,12 +233,10 @@ FineGrainedPlan PlanFineGrained(const Workload& workload, const Machine& machine
                                    .microbatch = options.microbatch,
                                    .workers = workers,
                                    .weight_stashing = options.weight_stashing};
-    Throughput even;
-    if (has_both) even = PredictThroughput(workload, machine, predicted);
+    Throughput even = PredictThroughput(workload, machine, predicted);
     predicted.group_ends = Partitioner(workload, machine, options, summary).Best();
     Throughput partitioned = PredictThroughput(workload, machine, predicted);
-    const bool even_is_better = has_both && IsBetter(even, partitioned);
-    plan.layouts.push_back(std::move(even_is_better ? even : partitioned));
+    plan.layouts.push_back(std::move(IsBetter(even, partitioned) ? even : partitioned));
   }
   const Throughput& fastest = *std::ranges::min_element(plan.layouts, IsBetter);
   const auto best = std::ranges::find_if(plan.layouts, [&](const Throughput& layout) {

@@ -88,7 +88,10 @@ Schedule MakeSchedule(std::string_view kind, const ScheduleOptions& options) {
 }
 
 std::int64_t EnoughMicrobatches(int stages, std::int64_t microbatches_per_update) {
-  return microbatches_per_update * (4 * std::int64_t{stages} / microbatches_per_update + 4);
+  // The two directions of amdp take turns: by an odd number of micro-batches every other update is alike.
+  const bool takes_two = microbatches_per_update > 1 && microbatches_per_update % 2 == 1;
+  const std::int64_t cycle = (takes_two ? 2 : 1) * microbatches_per_update;
+  return cycle * (4 * std::int64_t{stages} / cycle + 4);
 }
 
 std::int64_t MicrobatchesPerUpdate(const Schedule& schedule) {

@@ -87,7 +87,8 @@ Throughput PredictSequential(const Workload& workload, const Machine& machine,
     result.seconds_per_update += row.times.total();
     result.latency_seconds += row.times.forward_seconds + row.times.backward_seconds;
   }
-  result.fabric_bytes_per_sample = sums.fabric_bytes;
+  // Times were measured on one core, which sends nothing to another.
+  result.fabric_bytes_per_sample = measured ? 0 : sums.fabric_bytes;
   (local ? result.local_bytes_per_sample : result.shared_bytes_per_sample) = bytes / b;
   result.samples_per_second = b / result.seconds_per_update;
   result.utilisation = 1;

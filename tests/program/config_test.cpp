@@ -277,6 +277,11 @@ TEST_CASE("values that do not go together are refused by name") {
        "schedule.vertical_sync: got true, accepted: false but with schedule.weight_stashing"},
       {{"schedule.kind=paci", "schedule.weight_stashing=true", "schedule.vertical_sync=true"},
        "schedule.vertical_sync: got true"},
+      // Integers between two doubles are numbers as others are.
+      {{"run.watchdog_seconds=9223372036854775807"},
+       "--set: run.watchdog_seconds: got 9223372036854775807, accepted: a number from 0 to 1e+06"},
+      {{"optimizer.decay_points=[9007199254740993]"},
+       "--set: optimizer.decay_points: got [ 9007199254740993 ], accepted: "},
       {{"schedule.kind=random-delay"}, "schedule.delays: got nothing, accepted: uniform:LO:HI, "},
       {{"schedule.kind=random-delay", "schedule.delays=uniform:8:0"},
        "schedule.delays: got uniform:8:0, with 0, accepted: an integer from 8 to 1000"},
@@ -741,7 +746,7 @@ optimizer.lr = 0.3
   CHECK(Contains(refusal({"phase.2.rule.nam=sc"}), "--set: phase.2.rule.nam: got an unknown key"));
   CHECK(
       Contains(refusal({"phase.2.run.seed=1"}), "--set: phase.run: got a value, accepted: until"));
-  CHECK(Contains(refusal({"phase.1.until=1"}), "--set: phase.until: got 1, accepted: shares of"));
+  CHECK(Contains(refusal({"phase.1.until=1"}), "--set: phase.1.until: got 1, accepted: shares of"));
 }
 
 TEST_CASE("numbers that the precision does not hold are refused by name") {
@@ -826,11 +831,11 @@ TEST_CASE("phases that cannot be are refused") {
       Resolve(c, kShape, 1000);
     });
   };
-  CHECK(Contains(refusal("[[phase]]\n[[phase]]"), "phase.until: got nothing, accepted: shares"));
-  CHECK(Contains(refusal("[[phase]]\nuntil = 0.5"), "phase.until: got 0.5, accepted: shares"));
-  CHECK(Contains(refusal("[[phase]]\nuntil = 1\n[[phase]]"), "phase.until: got 1, accepted:"));
+  CHECK(Contains(refusal("[[phase]]\n[[phase]]"), "phase.1.until: got nothing, accepted: shares"));
+  CHECK(Contains(refusal("[[phase]]\nuntil = 0.5"), "phase.1.until: got 0.5, accepted: shares"));
+  CHECK(Contains(refusal("[[phase]]\nuntil = 1\n[[phase]]"), "phase.1.until: got 1, accepted:"));
   CHECK(Contains(refusal("[[phase]]\nuntil = 0.5\n[[phase]]\nuntil = 0.25\n[[phase]]"),
-                 "phase.until: got 0.25"));
+                 "phase.2.until: got 0.25"));
   CHECK(Contains(refusal("[[phase]]\nnetwork.name = \"vgg11\""),
                  "phase.network: got a value, accepted: until and keys of schedule, rule, optimi"));
   CHECK(Contains(refusal("[[phase]]\nrule.nam = \"sc\""), "rule.nam: got an unknown key"));
@@ -839,10 +844,18 @@ TEST_CASE("phases that cannot be are refused") {
   // A mini-batch is longer than the second phase.
   CHECK(Contains(
       refusal("[[phase]]\nuntil = 0.5\n[[phase]]\nuntil = 0.6\n[[phase]]", "run.samples=200"),
-      "phase.until: got 0.6, accepted: more than 0.64"));
+      "phase.2.until: got 0.6, accepted: more than 0.64"));
   // The first phase's mini-batches are the whole run.
   CHECK(Contains(refusal("[[phase]]\nuntil = 0.7\n[[phase]]", "run.samples=200"),
-                 "phase.until: got 0.7, accepted: a share whose mini-batches leave samples"));
+                 "phase.1.until: got 0.7, accepted: a share whose mini-batches leave samples"));
+  // What one of the phases alone cannot have.
+  const std::string second = "[[phase]]\nuntil = 0.5\n[[phase]]\n";
+  CHECK(Contains(refusal(second + "schedule.kind = \"2bw\"\noptimizer.batch = 1"),
+                 "optimizer.batch: got 1, accepted: at least "));
+  CHECK(refusal(second + "schedule.kind = \"2bw\"\noptimizer.batch = 1").ends_with(" (phase 2)"));
+  CHECK(refusal(second + "optimizer.schedule = \"cosine\"\noptimizer.decay_points = [0.5]")
+            .ends_with(" (phase 2)"));
+  CHECK_FALSE(Contains(refusal("schedule.kind = \"2bw\"\noptimizer.batch = 1"), "phase"));
 }
 
 TEST_CASE("the help lists every key") {

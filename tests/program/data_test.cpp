@@ -295,8 +295,21 @@ TEST_CASE("synth: what is there already stays, and is finished where it is half 
   fs::remove(test_batch);
   Result(line, folder.path());
   CHECK(ReadFile(test_batch) == bytes);
+  // A process that was killed as it wrote leaves part of a file under another name.
+  WriteFile(folder / "d/cifar-10-batches-bin/data_batch_1.bin.77-0.partial", CifarRecords(1));
+  CHECK(Result(line, folder.path())["written"] == false);
   WriteFile(folder / "d/cifar-10-batches-bin/data_batch_2.bin", CifarRecords(1));
   RefusalOf(line, folder.path());
+  // A new folder's name may end in a slash; a file stays what it is.
+  CHECK(Result("data synth --train-size 3 --validation-size 2 --out new/",
+               folder.path())["written"] == true);
+  RefusalOf("data synth --train-size 3 --validation-size 2 --out no/new/", folder.path());
+  fs::create_directory(folder / "e");
+  WriteFile(folder / "e/cifar-10-batches-bin", "a file");
+  CheckRefusal("data synth --train-size 3 --validation-size 2 --out e",
+               "--out: got e, accepted: a folder where cifar-10-batches-bin is missing or holds",
+               folder.path());
+  CHECK(ReadFile(folder / "e/cifar-10-batches-bin") == "a file");
 }
 
 TEST_CASE("check: the first thing that is wrong is named, with exit code 2") {

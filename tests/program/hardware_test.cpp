@@ -211,6 +211,25 @@ TEST_CASE("a table of several batches goes to standard output as it goes to a fi
   CHECK(written.exit_code == 0);
   CHECK(written.out.empty());
   CHECK(ReadFile(folder / "t.csv") == printed.out);
+  // An energy that nobody knows is none.
+  for (const std::string machine : {"wse2", "cpu_core"}) {
+    const Json object = Result(On(machine, "lenet5", "pb"));
+    REQUIRE(Run(Words(On(machine, "lenet5", "pb") + " --out e.csv"), folder.path()).exit_code == 0);
+    const std::vector<std::vector<std::string>> table = CsvRows(ReadFile(folder / "e.csv"));
+    // From the end: a machine's name may have a comma.
+    const auto from_end = table[0].end() - std::ranges::find(table[0], "joules_per_sample");
+    CHECK((table[1].end() - from_end)->empty() == object["joules_per_sample"].is_null());
+    CHECK(object["joules_per_sample"].is_null() == (machine == "cpu_core"));
+  }
+}
+
+TEST_CASE("amdp takes as many micro-batches an update as one likes") {
+  for (int batch = 1; batch <= 13; ++batch) {
+    INFO(batch);
+    const Json found =
+        Result(On("wse2", "lenet5", "amdp") + " --workers 4 --batch " + std::to_string(batch));
+    CHECK(found["batch"] == batch);
+  }
 }
 
 TEST_CASE("a plan says how many of the machines it uses") {
@@ -281,6 +300,11 @@ TEST_CASE("validate has what scripts read") {
   CHECK(all["mean_time_error"].get<double>() == Approx(mean));
   CHECK(mean < 0.06);
   CHECK(all["worst_time_error"].get<double>() < 0.12);
+  // Nothing is left to be held against where all are fitted.
+  const std::string every = "validate --fit megatron-22B,gpt3-175B,turing-530B,megatron-1T";
+  CHECK(Result(every)["mean_time_error"].is_null());
+  CHECK(Result(every)["worst_time_error"].is_null());
+  CHECK(Contains(Run(Words(every)).out, "seconds that were not fitted: none\n"));
   // The planner's speedup.
   const std::string pb =
       "plan --model resnet56 --hardware " + kMachines + "v100.toml --scheme pb --batch 128 ";
@@ -310,6 +334,17 @@ TEST_CASE("layout has what scripts read") {
   CHECK(layout["layouts"][1]["samples_per_second"].get<double>() ==
         Approx(all["samples_per_second"].get<double>()).epsilon(1e-9));
   CHECK(Lines(ReadFile(folder / "l.csv")).size() == 3);
+  // No layout is slower than the even one, whatever memory there is.
+  for (const std::string machine : {"wse2", "ipu_gc2"}) {
+    for (const std::string workers : {"5", "12"}) {
+      const Json found = Result("layout --network resnet20 --hardware " + kMachines + machine +
+                                ".toml --workers " + workers);
+      CHECK(found["layouts"][0]["samples_per_second"].get<double>() >=
+            Result(On(machine, "resnet20", "pb") + " --workers " + workers)["samples_per_second"]
+                    .get<double>() *
+                (1 - 1e-12));
+    }
+  }
   CHECK(RefusalOf("layout --network resnet20 --hardware " + kMachines + "wse2.toml --workers 35") ==
         "batchless: --workers: got 35, accepted: 1 to 34, the stages and cores there are\n");
 }
@@ -420,6 +455,8 @@ TEST_CASE("calibrate writes a machine that throughput reads") {
   const Json predicted =
       Result("throughput --network lenet5 --hardware m.toml --schedule sequential", folder.path());
   CHECK(predicted["samples_per_second"].get<double>() == Approx(1 / seconds));
+  // One core sends nothing to another.
+  CHECK(predicted["traffic"]["fabric_bytes_per_sample"] == 0);
   CHECK(folder.Files() == std::vector<std::string>{"m.toml"});
   // A network with no more than the name of the measured one has other times.
   std::string other = Result("network lenet5")["text"];

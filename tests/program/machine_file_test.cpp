@@ -90,6 +90,9 @@ TEST_CASE("A machine file that is none is refused with line, field and what is a
         std::string::npos);
   CHECK(Error(With("cores =", "cores = { value = 3, source = \"s\", sauce = 1 }"))
             .find("compute.cores.sauce: got an unknown field") != std::string::npos);
+  // An integer between two doubles.
+  CHECK(Error(With("cores =", "cores = { value = 9007199254740993, source = \"s\" }")) ==
+        "f.toml: compute.cores: got 9007199254740992, accepted: an integer from 1 to 1e8");
   CHECK(Error("name = [").find("f.toml:1: got ") == 0);
   // Energies come all together.
   CHECK(Error(kGood + "[energy]\nflop = { value = \"1 pJ/FLOP\", source = \"s\" }\n") ==
@@ -106,6 +109,10 @@ TEST_CASE("Measured times are as many as there are stages") {
   CHECK(machine.measured[0].backward_seconds == std::vector<double>{3, 4});
   CHECK(machine.measured[0].microbatch == 2);
   CHECK(machine.measured[0].sample_flops == 0);
+  CHECK(Error(kGood + "[measured.linear]\nsource = \"s\"\nforward_seconds = [0, 0]\n"
+                      "backward_seconds = [0, 0]\nupdate_seconds = [1, 0]\n") ==
+        "f.toml:9: measured.linear: got 0 s for all passes, accepted: passes of which one takes "
+        "time");
   const std::string last = measured + "update_seconds = [5, 0.5]\nsample_flops = ";
   CHECK(ParseMachine(kGood + last + "7\n", "f.toml").measured[0].sample_flops == 7);
   CHECK(Error(kGood + last + "0\n")

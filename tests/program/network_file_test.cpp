@@ -139,6 +139,11 @@ TEST_CASE("what a network file says wrongly is refused with its line") {
   CheckRefused("name = ", "1: got ");
   CheckRefused(layer("\"rleu\""), "6: x.layers: got rleu, accepted: convolution, linear, ");
   CheckRefused(layer("\"rleu\""), "(did you mean relu?)");
+  CheckRefused(WithStages(kConvolution +
+                          "{ name = \"x\", outputs = [\"a\"], layers = [\"relu\"] },\n"
+                          "{ name = \"x\", outputs = [\"b\"], layers = [\"relu\"] },\n" +
+                          kEnd),
+               "7: name: got x, accepted: a name that no other stage has");
   CheckRefused(layer("3"), "x.layers: got 3, accepted: convolution,");
   CheckRefused(layer("{ channels = 3 }"), "x.layers: got a layer without a kind");
   CheckRefused(layer(""), "x.layers: got none, accepted: at least one");
@@ -146,6 +151,8 @@ TEST_CASE("what a network file says wrongly is refused with its line") {
                "x.layers.convolution.channels: got nothing, accepted: an integer from 1 to ");
   CheckRefused(layer("{ kind = \"dropout\", probability = 1.5 }"),
                "x.layers.dropout.probability: got 1.5, accepted: a number from 0 to 0.999");
+  CheckRefused(layer("{ kind = \"dropout\", probability = 9007199254740993 }"),
+               "x.layers.dropout.probability: got 9007199254740993, accepted: a number from 0 to");
   CheckRefused(layer("{ kind = \"convolution\", channels = 2.5, kernel = 1 }"),
                "convolution.channels: got 2.5");
   CheckRefused(layer("{ kind = \"convolution\", channels = 2, kernel = 1, bias = 1 }"),
@@ -190,7 +197,8 @@ TEST_CASE("what a network file says wrongly is refused with its line") {
   CheckRefused(reads("pool"), "r.inputs: got pool");
   CheckRefused(reads("inptu"), "(did you mean input?)");
   CheckRefused(reads("input"), "c.outputs: got a value that no stage reads");
-  CheckRefused(WithStages(all + kEnd), "pool.layers: got a stage behind the loss");
+  CheckRefused(WithStages(all + "{ name = \"more\", layers = [\"relu\"] },\n"),
+               "more.layers: got a stage behind the loss");
   CheckRefused(WithStages(all + "{ name = \"z\", inputs = [\"c\"], layers = [\"relu\"] },\n"),
                "z.layers: got a stage behind the loss");
   CheckRefused(WithStages(kConvolution + kConvolution + kEnd), "got c, accepted: a name that no");
@@ -351,6 +359,28 @@ TEST_CASE("generate takes a run's weights whatever became of its data") {
     }
     std::filesystem::remove_all(folder / "run");
   }
+}
+
+TEST_CASE("generate takes the weights of workers that made values again") {
+  const TemporaryFolder folder;
+  WriteFile(folder / "empty.toml", "");
+  std::string line = "train empty.toml --out run --export-weights w.npz";
+  for (const std::string& setting :
+       Words("network.name=gpt network.layers=2 network.width=8 network.heads=2 network.context=8 "
+             "data.name=markov data.limit_validation=4 schedule.kind=1f1b "
+             "schedule.weight_stashing=true schedule.recompute=true schedule.stages=4 "
+             "schedule.workers=3 optimizer.kind=adamw optimizer.batch=1 run.samples=40")) {
+    line += " --set " + setting;
+  }
+  Result(line, folder.path());
+  const auto generate = [&](const std::string& from) {
+    const Outcome outcome =
+        Run(Words("generate " + from + " --prompt 3 --tokens 12 --temperature 0"), folder.path());
+    INFO(outcome.error);
+    CHECK(outcome.exit_code == 0);
+    return outcome.out;
+  };
+  CHECK(generate("--run run") == generate("--weights w.npz --heads 2"));
 }
 
 TEST_CASE("a run goes on with the network file that it was started with, and with no other") {

@@ -78,6 +78,12 @@ TEST_CASE("a list that is too short for its steady state says so, and what that 
   CHECK(Run(Words(prime))
             .out.find("one update only: nothing is late; too short for the steady "
                       "state, whose delays are 1, 1, 1, 1\n") != std::string::npos);
+  // However long the one update is.
+  for (const std::string kind : {"paci", "amdp", "2bw"}) {
+    const Json long_one = Result("schedule --kind " + kind + " --stages 4 --microbatches 5003");
+    CHECK(long_one["shows_steady_state"] == false);
+    CHECK(long_one["steady_delays"] == (kind == "2bw" ? Json({1, 1, 1, 1}) : Json({1, 1, 1, 0})));
+  }
   // One mini-batch of a schedule that drains is all that there is to see.
   for (const std::string kind : {"gpipe", "fill-drain", "zb-h1"}) {
     const Json drained = Result("schedule --kind " + kind + " --stages 4 --microbatches 31");

@@ -282,6 +282,13 @@ bandwidth = { value = "1 GB/s", source = "made up" }
                            ", accepted: a machine file with measured "
                            "times of the 4 stages of mlp");
   }
+  // Of a network of that name and of as many stages.
+  std::string others = machine + measured("[1, 1, 1, 3]");
+  others.insert(others.find("microbatch"), "sample_flops = 100\n");
+  WriteFile(place / "others.toml", others);
+  place.CheckRefused("train run.toml --out x " + two + "--set schedule.machine=others.toml",
+                     "schedule.machine: got others.toml, accepted: a machine file with times of "
+                     "mlp of ");
   for (const std::string& workers : {common, two}) {
     place.CheckRefused("train run.toml --out x " + workers + "--set schedule.machine=none.toml",
                        "schedule.machine: got none.toml, accepted: a machine file");
@@ -294,7 +301,7 @@ bandwidth = { value = "1 GB/s", source = "made up" }
                      "schedule.machine: got none.toml, accepted: a machine file");
   place.CheckRefused(
       hybrid + "--set phase.2.schedule.workers=2 --set phase.2.schedule.machine=short.toml",
-      "schedule.machine: got short.toml, accepted: a machine file with measured times");
+      "as batchless calibrate writes it (phase 2)");
   CHECK_FALSE(fs::exists(place / "x"));
 }
 
@@ -724,6 +731,22 @@ TEST_CASE("weights go out and come in bit for bit") {
   CHECK(ResultOf(workplace, "a") == ResultOf(workplace, "b"));
   CHECK(init_only("c.npz --init a.npz") == whole["weights_sha256"]);
   workplace.CheckRefused("train run.toml --out b --resume --init a.npz", "--init: got a.npz");
+
+  // Whatever the schedule, its delays and the optimizer are: initial weights depend on none of them.
+  WriteFile(workplace / "q.json",
+            R"({"rows": [{"delay": 4, "numerator": [1, 0], "denominator": [1, -1.9, 0.9]}]})");
+  for (const std::string schedule :
+       {"schedule.gradient_shrink=0.5", "schedule.recompute_stages=[1]",
+        "optimizer.max_gradient_norm=1", "rule.name=lwp-v+sc"}) {
+    std::string settings = " --set schedule.kind=pb --set optimizer.batch=1 --set " + schedule;
+    if (schedule.find("recompute") != std::string::npos) {
+      settings += " --set schedule.recompute=true --set schedule.weight_stashing=true";
+    }
+    INFO(schedule);
+    CHECK(init_only("d.npz" + settings) == digest);
+  }
+  CHECK(init_only("d.npz --set optimizer.kind=linear --set optimizer.file=q.json "
+                  "--set schedule.kind=uniform-delay --set schedule.delay=4") == digest);
 
   const Json twofold = workplace.Train("e", "--set run.precision=double --export-weights e.npz");
   CHECK(init_only("f.npz --init e.npz --set run.precision=double") == twofold["weights_sha256"]);

@@ -50,6 +50,27 @@ def token_linear(name, features, **more):
     return {"kind": "token_linear", "name": name, "features": features, **more}
 
 
+# Behind the pool there is one pixel, with and without height and width.
+ONE_PIXEL = {
+    "name": "pixel",
+    "input": [2, 6, 6],
+    "classes": 5,
+    "stage": [
+        {"name": "conv", "layers": [{"kind": "convolution", "channels": 8, "kernel": 3}]},
+        {"name": "relu", "layers": ["relu"]},
+        {"name": "fc", "layers": [{"kind": "linear", "features": 8}]},
+        {"name": "mean", "inputs": ["conv"], "layers": ["average_pool"]},
+        {"name": "sum", "inputs": ["fc", "mean"], "layers": ["sum"]},
+        {"name": "head", "layers": ["layer_norm", token_linear("head", 5)]},
+        {"name": "loss", "layers": ["loss"]},
+    ],
+}
+TOKENS_OF_IMAGE = {
+    **ONE_PIXEL,
+    "stage": [ONE_PIXEL["stage"][0], *(ONE_PIXEL["stage"][k] for k in (3, 5, 6))],
+}
+
+
 GPT = {
     "name": "tiny-gpt",
     "input": [1, 12, 1],
@@ -233,7 +254,9 @@ def cross_entropy(scores, labels):
 
 def made(name, program, tmp_path):
     """A trainer with weights other than its first ones, and its network as a model."""
-    own = {"small": SMALL, "pooled": POOLED, "gpt": GPT}.get(name)
+    own = {
+        "small": SMALL, "pooled": POOLED, "gpt": GPT, "one-pixel": ONE_PIXEL, "tokens-of-image": TOKENS_OF_IMAGE
+    }.get(name)  # fmt: skip
     path, norm = name, ["--norm", "group"] if name.endswith("v1") else []
     if own:
         path = tmp_path / "net.toml"
@@ -254,7 +277,9 @@ def made(name, program, tmp_path):
     return trainer, (tmp_path / "net.onnx").read_bytes()
 
 
-@pytest.mark.parametrize("name", ["small", "pooled", "resnet20", "resnet20-v1"])
+@pytest.mark.parametrize(
+    "name", ["small", "pooled", "one-pixel", "tokens-of-image", "resnet20", "resnet20-v1"]
+)
 def test_scores_by_the_operators_definitions_give_the_trainers_loss(name, program, tmp_path):
     trainer, model = made(name, program, tmp_path)
     x = numpy.random.default_rng(2).standard_normal((2, *trainer.input_shape), dtype=numpy.float32)
@@ -277,6 +302,28 @@ def test_the_model_reads_back_as_the_network(name, program, tmp_path):
     # Wherever a network file is taken.
     costs = program("costs", "--network", "net.onnx")
     assert costs["stages"] == program("costs", "--network", "net.toml")["stages"]
+
+
+def test_layers_on_images_behind_linear_ones_have_no_model(program, tmp_path):
+    stages = ONE_PIXEL["stage"]
+    (tmp_path / "net.toml").write_text(toml.to_document({
+        **ONE_PIXEL,
+        "stage": [*stages[:3], {"name": "conv2", "layers": [{"kind": "convolution", "channels": 5, "kernel": 1}]},
+                  stages[-1]],
+    }))  # fmt: skip
+    said = program("network", "--network", "net.toml", "--out", "net.onnx", fails=True)
+    assert "conv2.layers: got convolution behind linear, accepted: linear layers" in said
+
+
+def test_weights_that_are_no_numbers_have_no_model(program, tmp_path):
+    trainer, _ = made("small", program, tmp_path)
+    for value in (numpy.nan, 1e300):
+        weights = {name: array.astype(float) for name, array in trainer.weights.items()}
+        weights[min(weights)].flat[0] = value
+        numpy.savez(tmp_path / "w.npz", **weights)
+        words = ("--network", "net.toml", "--weights", "w.npz", "--out", "other.onnx")
+        assert program("network", *words, fails=True).endswith("accepted: finite numbers of float")
+        assert not (tmp_path / "other.onnx").exists()
 
 
 def test_safetensors_hold_the_trainers_weights(program, tmp_path):

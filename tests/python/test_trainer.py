@@ -6,7 +6,9 @@ import json
 import os
 import pickle
 import resource
+import shutil
 import threading
+import time
 
 import batchless
 import numpy
@@ -187,6 +189,90 @@ def test_saved_state_goes_on_to_the_same_bits(batch, schedule, tmp_path):
         own_trainer(**settings, lr=0.002).load(tmp_path / "state")
     with pytest.raises(ValueError, match="^path: got .*nothing, accepted: a checkpoint"):
         second.load(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("samples", [None, 40])
+def test_no_checkpoint_is_made_of_a_pipeline_that_was_emptied(samples, tmp_path):
+    x, y = synthetic_samples(40)
+    trainer = own_trainer(**({"samples": samples} if samples else {}))
+    trainer.learn(x[:13], y[:13])
+    trainer.save(tmp_path / "before")
+    trainer.finish()
+    with pytest.raises(ValueError, match="^path: got .*after, accepted: a checkpoint of before the run was finished, "
+                                         "at sample 13"):
+        trainer.save(tmp_path / "after")
+    assert not (tmp_path / "after").exists()
+    trainer.load(tmp_path / "before")
+    assert trainer.samples == 13
+    # Nothing is in flight at the run's own end, nor between mini-batches.
+    trainer.learn(x[13:], y[13:])
+    if samples:
+        trainer.finish()
+        trainer.save(tmp_path / "after")
+        own_trainer(samples=samples).load(tmp_path / "after")
+    batches = own_trainer(batch=4, schedule="sequential", rule="sgdm")
+    batches.learn(x[:8], y[:8])
+    batches.finish()
+    batches.save(tmp_path / "batches")
+    again = own_trainer(batch=4, schedule="sequential", rule="sgdm")
+    again.load(tmp_path / "batches")
+    assert again.samples == 8
+
+
+def test_a_folder_goes_on_from_before_its_pipeline_was_emptied(tmp_path):
+    whole = batchless.Trainer(TINY)
+    list(whole.run())
+    trainer = batchless.Trainer(TINY, out=tmp_path / "run", checkpoint_every_samples=50)
+    list(trainer.run(60))
+    trainer.finish()
+    assert list(trainer.run()) == []
+    del trainer
+    trainer = batchless.Trainer(TINY, out=tmp_path / "run", checkpoint_every_samples=50, resume=True)
+    assert trainer.samples == 50
+    list(trainer.run())
+    assert trainer.weights_sha256 == whole.weights_sha256
+
+
+def test_what_was_learned_before_a_run_has_a_checkpoint(tmp_path):
+    x, y = synthetic_samples(13)
+    whole = batchless.Trainer(TINY)
+    whole.learn(x, y)
+    list(whole.run())
+    trainer = batchless.Trainer(TINY, out=tmp_path / "run", checkpoint_every_samples=10**6)
+    trainer.learn(x, y)
+    next(trainer.run())
+    # As if it had been killed: nothing is kept of the rest.
+    shutil.copytree(tmp_path / "run", tmp_path / "copy")
+    again = batchless.Trainer(TINY, out=tmp_path / "copy", checkpoint_every_samples=10**6, resume=True)
+    assert again.samples == 13
+    list(again.run())
+    assert again.weights_sha256 == whole.weights_sha256
+
+
+def test_what_is_refused_leaves_all_of_it_untrained():
+    x, y = synthetic_samples(8)
+    trainer, other = (own_trainer(samples=10) for _ in range(2))
+    bad = x.copy()
+    bad[4, 1, 2, 3] = numpy.nan
+    with pytest.raises(ValueError, match="^x: got nan"):
+        trainer.learn(bad, y)
+    assert trainer.samples == 0
+    assert trainer.learn(x, y) == other.learn(x, y)
+    with pytest.raises(ValueError, match="^samples: got 16, accepted: at most 10, which the run has"):
+        trainer.learn(x, y)
+    assert trainer.samples == 8
+    assert trainer.weights_sha256 == other.weights_sha256
+
+
+def test_learning_counts_in_the_speed():
+    x, y = synthetic_samples(300)
+    trainer = own_trainer()
+    start = time.perf_counter()
+    trainer.learn(x, y)
+    seconds = time.perf_counter() - start
+    speed = trainer.summary().samples_per_second
+    assert 300 / seconds <= speed
+    assert trainer.summary().training_seconds > 0
 
 
 LOGGED = {**TINY, "run": {**TINY["run"], "log_samples": True}}
@@ -444,8 +530,8 @@ def test_network_of_the_users_own(tmp_path):
         assert trainer.input_shape == (1, 4, 4) and trainer.classes == 3
         x = numpy.random.default_rng(2).standard_normal((20, 1, 4, 4), dtype=numpy.float32)
         results = trainer.learn(x, numpy.arange(20) % 3)
-        assert len(results + trainer.finish()) == 20
         trainer.save(tmp_path / "state")
+        assert len(results + trainer.finish()) == 20
         digests.add(trainer.weights_sha256)
     assert len(digests) == 1
     with pytest.raises(ValueError, match="^network.file: got the text, for 1x4x4 and 3 classes"):

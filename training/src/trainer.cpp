@@ -65,8 +65,7 @@ class TrainerOf final : public Trainer {
         draws_(options_.random_delays ? std::optional<DelayDraws>(
                                             std::in_place, *options_.random_delays, options_.seed)
                                       : std::nullopt),
-        updates_(options_.samples > 0 ? (options_.samples + options_.batch - 1) / options_.batch
-                                      : kEndless),
+        updates_(PlannedUpdates()),
         groups_(MakeReplicaGroups(options_.processes, options_.replicas)),
         pipeline_(PipelineOptions()),
         evaluator_(options_.network, backend_, options_.workers, options_.processes.get()) {
@@ -130,6 +129,17 @@ class TrainerOf final : public Trainer {
     TrainOnWaiting(results);
     return results;
   }
+
+  bool goes_on() const override { return IsDrained() || updates_ == PlannedUpdates(); }
+
+  void CheckSamples(std::span<const float> images, std::span<const int> labels) const override {
+    const auto size = static_cast<std::size_t>(options_.network.input.elements());
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      CheckSample(options_.network, images.subspan(i * size, size), labels[i]);
+    }
+  }
+
+  std::int64_t waiting_samples() const override { return waiting_.count(); }
 
   Evaluation Evaluate(const SampleSource& source, std::int64_t samples) override {
     CheckSource(options_.network, source);
@@ -354,6 +364,14 @@ class TrainerOf final : public Trainer {
             }};
   }
 
+  std::int64_t PlannedUpdates() const {
+    if (options_.samples <= 0) return kEndless;
+    return (options_.samples + options_.batch - 1) / options_.batch;
+  }
+
+  // Whether nothing is in flight between cycles.
+  bool IsDrained() const { return plan_.drains || DrainCycles(plan_.program) == 0; }
+
   std::int64_t CycleSamples() const {
     return plan_.program.microbatches_per_cycle * options_.microbatch * options_.replicas;
   }
@@ -448,7 +466,7 @@ class TrainerOf final : public Trainer {
   // What a state belongs to: everything that its arrays' sizes and orders depend on.
   std::string Signature() const {
     const hwmodel::Network& network = options_.network;
-    const bool drained = plan_.drains || DrainCycles(plan_.program) == 0;
+    const bool drained = IsDrained();
     const std::string_view optimizer = options_.optimizer.optimizer.name;
     const std::string length =
         updates_ == kEndless ? "without an end" : std::to_string(updates_) + " updates";

@@ -223,6 +223,8 @@ class Trainer:
         y : int, or array of n integers
             From 0 to classes - 1
 
+        One that is refused leaves all of them untrained.
+
         Returns
         -------
         SampleResults
@@ -234,7 +236,11 @@ class Trainer:
         return SampleResults(SampleResult(values) for values in results)
 
     def finish(self):
-        """Ends the run here: all that is in flight gets its updates. Returns the missing SampleResults."""
+        """Ends the run here: all that is in flight gets its updates. Returns the missing SampleResults.
+
+        Where micro-batches are in flight no checkpoint is made after it, as no run goes on from an empty
+        pipeline: save() before it. The folder's checkpoint is of before, too.
+        """
         return SampleResults(SampleResult(values) for values in self._core.finish())
 
     def evaluate(self, x=None, y=None):

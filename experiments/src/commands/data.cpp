@@ -18,7 +18,8 @@ using training::Split;
 constexpr std::array<std::string_view, 3> kActions = {"fetch", "check", "synth"};
 constexpr const char* kDefaultFolder = "data";
 constexpr const char* kSyntheticFolder = "cifar-10-batches-bin";
-constexpr IntegerRange kSizeRange{1, 1'000'000};  // 3 KB each
+constexpr const char* kPartialExtension = ".partial";  // of files that are being written
+constexpr IntegerRange kSizeRange{1, 1'000'000};       // 3 KB each
 
 Json DescribeSplit(const Dataset& dataset, const char* split) {
   const auto [channels, height, width] = dataset.shape();
@@ -86,7 +87,9 @@ synth       writes the built-in synthetic set into the folder --out, as CIFAR-10
     std::error_code error;
     if (out.empty()) refuse("this is no name");
     fs::path folder = out;
-    const fs::path parent = fs::absolute(folder).lexically_normal().parent_path();
+    // With a slash at its end or without.
+    const fs::path whole = fs::absolute(folder / "").lexically_normal().parent_path();
+    const fs::path parent = whole.parent_path();
     if (fs::exists(folder, error) && !fs::is_directory(folder, error)) refuse("this is no folder");
     if (!fs::exists(folder, error) && !fs::is_directory(parent, error)) {
       refuse("there is no such folder");
@@ -165,7 +168,9 @@ synth       writes the built-in synthetic set into the folder --out, as CIFAR-10
     // Another set of this name, the real one perhaps, must not be overwritten or added to.
     const bool is_there = IsThere(set, root);
     if (!is_there) {
-      fs::create_directory(set.path);
+      std::error_code error;
+      fs::create_directory(set.path, error);
+      RefuseUnlessOurs(!error && fs::is_directory(set.path), root);
       WriteRecords(*set.train, set.path / "data_batch_1.bin");
       WriteRecords(*set.validation, set.path / "test_batch.bin");
     }
@@ -178,13 +183,12 @@ synth       writes the built-in synthetic set into the folder --out, as CIFAR-10
     std::error_code error;
     std::vector<std::string> files;
     for (fs::directory_iterator i(set.path, error), end; !error && i != end; i.increment(error)) {
+      // What a process left that was killed as it wrote.
+      if (i->path().extension() == kPartialExtension) continue;
       files.push_back(i->path().filename().string());
     }
     std::sort(files.begin(), files.end());
-    const auto refuse_unless = [&](bool holds) {
-      RefuseIf(!holds, out_.name(), root.string(),
-               fmt::format("a folder where {} is missing or holds this set", kSyntheticFolder));
-    };
+    const auto refuse_unless = [&](bool holds) { RefuseUnlessOurs(holds, root); };
     if (files.empty()) return false;
     const bool is_whole = files == std::vector<std::string>{"data_batch_1.bin", "test_batch.bin"};
     refuse_unless(is_whole || files == std::vector<std::string>{"data_batch_1.bin"});
@@ -193,6 +197,11 @@ synth       writes the built-in synthetic set into the folder --out, as CIFAR-10
     refuse_unless(training::LoadCifar10(root, Split::kValidation)->digest() ==
                   set.validation->digest());
     return true;
+  }
+
+  void RefuseUnlessOurs(bool ours, const fs::path& root) const {
+    RefuseIf(!ours, out_.name(), root.string(),
+             fmt::format("a folder where {} is missing or holds this set", kSyntheticFolder));
   }
 
   void WriteRecords(const Dataset& dataset, const fs::path& path) const {

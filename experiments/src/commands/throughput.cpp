@@ -84,7 +84,6 @@ class ThroughputCommand final : public Command {
             Json cells = row(i);
             cells["memory_bytes"] = points[i].result.memory_bytes;
             cells["fits"] = points[i].result.fits;
-            cells["joules_per_sample"] = points[i].result.joules_per_sample;
             cells.update(Json(cells["traffic"]));
             return cells;
           });

@@ -84,12 +84,15 @@ Keys of CONFIG and their defaults (...: it depends on others):
     out_.Refuse("nothing together with --init-only");
     trace_.Refuse("nothing together with --init-only");
     if (resume_.given()) throw UsageError("--resume", "it", "nothing together with --init-only");
-    // Every schedule has the same weights: the one that keeps least besides makes them.
-    training::TrainerOptions options =
-        TrainerOptionsOf(configuration, DataShapeOf(configuration)).front().OfOneReplica();
-    options.schedule = {};
-    options.workers = 1;
-    options.rule = {analysis::FindRule("sgdm"), {}};
+    // Every schedule, rule and optimizer has the same weights: those that keep least besides make them.
+    const training::TrainerOptions configured =
+        TrainerOptionsOf(configuration, DataShapeOf(configuration)).front();
+    training::TrainerOptions options;
+    options.network = configured.network;
+    options.batch = options.microbatch = configured.microbatch;
+    options.seed = configured.seed;
+    options.precision = configured.precision;
+    options.convolution = configured.convolution;
     RefuseWithoutMemory("network.name", options);
     OutputFile file("--export-weights",
                     export_.Text("a file for the weights, whose name ends in .npz or .safetensors"),

@@ -48,13 +48,13 @@ struct ValidationRow {
   double error() const { return predicted / measured - 1; }
 };
 
-// Relative, of the seconds that were not fitted.
+// Relative, of the seconds that were not fitted, of which there may be none.
 struct Errors {
   double mean = 0;
   double worst = 0;
 };
 
-Errors ErrorsOf(const std::vector<ValidationRow>& rows) {
+std::optional<Errors> ErrorsOf(const std::vector<ValidationRow>& rows) {
   Errors errors;
   int count = 0;
   for (const ValidationRow& row : rows) {
@@ -63,7 +63,8 @@ Errors ErrorsOf(const std::vector<ValidationRow>& rows) {
     errors.worst = std::max(errors.worst, std::abs(row.error()));
     ++count;
   }
-  errors.mean /= std::max(count, 1);
+  if (count == 0) return std::nullopt;
+  errors.mean /= count;
   return errors;
 }
 
@@ -99,13 +100,13 @@ class ValidateCommand final : public Command {
               {"measured", rows[i].measured}, {"error", rows[i].error()},
               {"fitted", rows[i].fitted}};
     };
-    const Errors times = ErrorsOf(rows);
+    const std::optional<Errors> times = ErrorsOf(rows);
     if (json() || table.has_file()) {
       table.Report(json(),
                    {{"compute_efficiency", efficiencies.compute},
                     {"bandwidth_efficiency", efficiencies.bandwidth},
-                    {"mean_time_error", times.mean},
-                    {"worst_time_error", times.worst}},
+                    {"mean_time_error", times ? Json(times->mean) : Json(nullptr)},
+                    {"worst_time_error", times ? Json(times->worst) : Json(nullptr)}},
                    "name,quantity,setting,predicted,measured,error,fitted", rows.size(), row);
       return;
     }
@@ -117,8 +118,12 @@ class ValidateCommand final : public Command {
     }
     PrintText("\nefficiencies, fitted: {:.4f} of computing, {:.4f} of moving bytes\n",
               efficiencies.compute, efficiencies.bandwidth);
+    if (!times) {
+      PrintText("seconds that were not fitted: none\n");
+      return;
+    }
     PrintText("seconds that were not fitted: off by {:.1f} % on average, {:.1f} % at most\n",
-              100 * times.mean, 100 * times.worst);
+              100 * times->mean, 100 * times->worst);
   }
 
   UsageError Refused(const analysis::InvalidArgument& error) const override {

@@ -247,6 +247,15 @@ class Trainer {
   /// part of is left out, as samples_done() says then. A state that is saved from here on belongs to a run
   /// of that length. Throws Diverged.
   virtual std::vector<SampleResult> Finish() = 0;
+  /// Whether trainers of the same options go on from a state that is saved now: not where Finish has drained
+  /// a pipeline that theirs keep full.
+  virtual bool goes_on() const = 0;
+
+  /// Throws what Learn would of these images, one behind the other, and labels, and trains on none of them.
+  /// Not collective.
+  virtual void CheckSamples(std::span<const float> images, std::span<const int> labels) const = 0;
+  /// Those that Learn was given and that wait for the rest of their mini-batch.
+  virtual std::int64_t waiting_samples() const = 0;
 
   /// Loss and accuracy on the first `samples` positions of `source` with the current weights,
   /// nothing dropped, on as many threads as there are workers. Every process gets a copy of all
