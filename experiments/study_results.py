@@ -195,6 +195,8 @@ def _read_kept(study: studies.Study, results: Path, name: str) -> dict[str, Fini
         text = (results / "results.csv").read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
+    except ValueError as error:
+        raise _refusal(name, results, f"a study's results ({error})") from error
     try:
         digest = hashlib.sha256(text.encode()).hexdigest()
         _finish_writing(results, digest)
@@ -287,7 +289,7 @@ def _other_default(run: studies.Run, item: Finished, rows: list[tuple[studies.Ru
     return next(
         (
             key for key, value in item.settings.items()
-            if key.partition(".")[0] in WITH_EFFECT and key not in run.settings
+            if (key.partition(".")[0] in WITH_EFFECT or key == "run.precision") and key not in run.settings
             and key not in studies.WITHOUT_EFFECT
             and any(other.get(key, value) != value for other in seeds)
         ),

@@ -19,6 +19,7 @@ import ctypes
 import fcntl
 import functools
 import json
+import math
 import os
 import signal
 import statistics
@@ -122,13 +123,15 @@ class Pace:
     def seconds(self, run: studies.Run, samples: float) -> float:
         """Of a processor; 0 where nothing says it."""
         network = _network_of(run)
-        if network not in self._seconds:
-            speeds = [self._flops(other[0]) / own for other, own in self._seconds.items()]
-            known = [speed for speed in speeds if speed > 0]
-            if not known:
-                return 0
-            self._seconds[network] = self._flops(network[0]) / statistics.median(known)
-        return samples * self._seconds[network]
+        if network in self._seconds:
+            return samples * self._seconds[network]
+        return samples * self._flops(network[0]) / self._speed
+
+    @functools.cached_property
+    def _speed(self) -> float:
+        """In floating-point operations a second."""
+        speeds = [self._flops(network[0]) / own for network, own in self._seconds.items()]
+        return statistics.median([speed for speed in speeds if speed > 0] or [math.inf])
 
 
 def _network_of(run: studies.Run) -> tuple:
@@ -279,7 +282,8 @@ class Runner:
     def is_chosen(self, run: studies.Run) -> bool:
         """Of a run alone: whether no choice among what others have finished has left it out."""
         for rival in self.choices.rivals(run):
-            self.take(rival)
+            if rival.folder not in self.finished:
+                self.take(rival)
         to_come = {rival.folder for rival in self.choices.rivals(run)} - self.finished.keys()
         return self.choices.is_needed(run, to_come, self.finished)
 

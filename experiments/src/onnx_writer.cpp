@@ -340,6 +340,7 @@ class Writer {
         if (!IsFlat(input)) input = Flat(input);
       }
     } else if (any_is_flat && layer.kind != LayerKind::kLinear &&
+               layer.kind != LayerKind::kBatchNormalization &&
                (changes_shape || KindsOfImages().contains(layer.kind))) {
       throw analysis::InvalidArgument(
           stage_->name + ".layers",

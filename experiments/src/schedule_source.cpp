@@ -22,7 +22,8 @@ namespace {
 
 // A list that does not repeat is searched in vain, the longer the more so; one that long shows what it
 // does anyway.
-constexpr double kMaxSearched = 25e6;  // updates x micro-batches
+constexpr std::int64_t kMaxSearchedMicrobatches = 5'000;
+constexpr std::int64_t kMaxSearchedUpdates = 1'000;
 // Forwards that lag far behind many micro-batches an update take a long list, of so many actions at most.
 constexpr std::int64_t kMaxLaggingActions = 20'000'000;
 
@@ -55,10 +56,10 @@ hwmodel::Schedule InSteadyState(const hwmodel::Schedule& schedule) {
   const std::int64_t per_update = hwmodel::MicrobatchesPerUpdate(schedule);
   const std::int64_t lag = schedule.forward_lag * per_update;
   // A cycle ends with an update: however long a list of few of them is, few lengths are searched.
-  const double searched = static_cast<double>(schedule.microbatches - 2 * lag) *
-                          static_cast<double>(schedule.microbatches) /
-                          static_cast<double>(per_update);
-  if (searched > kMaxSearched) return schedule;
+  if (schedule.microbatches > kMaxSearchedMicrobatches + 2 * lag &&
+      schedule.microbatches > kMaxSearchedUpdates * per_update) {
+    return schedule;
+  }
   const hwmodel::SteadyState steady = hwmodel::FindSteadyState(schedule);
   const std::int64_t enough = hwmodel::EnoughMicrobatches(steady);
   analysis::RefuseIf(lag > 0 && enough > kMaxLaggingActions / (3 * schedule.stages), "forward_lag",

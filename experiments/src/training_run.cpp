@@ -215,12 +215,13 @@ void TrainingRun::Prepare(const TrainingRunOptions& options,
     if (before) RefuseDifference(*before, directory_.path());
   }
 
-  for (const training::TrainerOptions& phase : phases_) {
+  ForEachPhase(configuration_, [&](const Configuration&, std::size_t p) {
+    const training::TrainerOptions& phase = phases_[p];
     RefuseIf(phase.replicas > 1 && processes_ == nullptr, "schedule.replicas",
              fmt::format("{} in one process", phase.replicas),
              "1, or as many processes or a multiple");
     RefuseWithoutMemory("network.name", phase);
-  }
+  });
   state_.configuration = ConfigurationText(configuration_);
   if (reads_data) {
     state_.train_digest = data_.train->dataset().digest();
@@ -374,6 +375,7 @@ void TrainingRun::Restore(Checkpoint& checkpoint) {
   });
   phase_ = phase;
   total_samples_ = total_samples;
+  ended_ = false;
   state_ = std::move(state);
   trainer_ = std::move(trainer);
   resumed_from_ = state_.samples;
@@ -429,6 +431,7 @@ Json TrainingRun::Close() {
 }
 
 void TrainingRun::Open() {
+  if (log_) return;
   Together(processes_.get(), [&] {
     if (!keeps_) return;
     directory_.Open();
@@ -590,8 +593,18 @@ std::optional<MetricsRow> TrainingRun::EndLearned() {
 }
 
 std::vector<training::SampleResult> TrainingRun::Finish() {
+  if (keeps_ && !is_over()) {
+    Open();
+    Keep();
+  }
+  const Clock::time_point start = Clock::now();
   std::vector<training::SampleResult> results = trainer_->Finish();
+  const double seconds = SecondsSince(start);
+  state_.training_seconds += seconds;
+  state_.seconds += seconds;
   total_samples_ = trainer_->samples_done();
+  ended_ = true;
+  if (log_) log_->AddSamples(results);
   Account(results);
   return results;
 }

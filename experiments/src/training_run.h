@@ -59,7 +59,9 @@ class TrainingRun {
   explicit TrainingRun(const TrainingRunOptions& options);
 
   // Whether nothing is left to do.
-  bool is_finished() const { return total_samples_ > 0 && state_.samples >= total_samples_; }
+  bool is_finished() const {
+    return ended_ || (total_samples_ > 0 && state_.samples >= total_samples_);
+  }
   const training::Trainer& trainer() const { return *trainer_; }
   // The events of the samples that were to be traced, all in the first phase. Collective.
   std::vector<training::TraceEvent> Trace() const {
@@ -84,8 +86,8 @@ class TrainingRun {
   void CheckSamples(std::span<const float> images, std::span<const int> labels) const;
   // What Step leaves at the end of a run with a folder, its last row and checkpoint, where the end was learned.
   std::optional<MetricsRow> EndLearned();
-  // Where the pipeline was drained before the run's end no checkpoint is made from there on: the folder's is
-  // of before.
+  // A folder gets a checkpoint before, and none after it where a pipeline was drained that no run goes on
+  // from.
   std::vector<training::SampleResult> Finish();
 
   // Between steps: for the validation set, where there is one, and files of the caller's own.
@@ -162,6 +164,7 @@ class TrainingRun {
   std::int64_t slice_ = 1;           // samples of the next step
   std::int64_t before_samples_ = 0;  // before the trainer's last advance
   std::int64_t resumed_from_ = 0;
+  bool ended_ = false;    // by Finish
   bool learned_ = false;  // samples that no checkpoint of the folder has, one by one
   std::string loaded_;    // the checkpoint of LoadFrom that the folder does not follow yet
   // Samples before the logs' first row: where a checkpoint of a run without a folder was loaded.

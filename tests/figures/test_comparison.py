@@ -10,7 +10,8 @@ from figures.lib.tables import Data
 from folder import FolderTest
 
 HEAD = (
-    "row,seed,network,data,batch,epochs,samples,validation_accuracy_percent,diverged,schedule.kind,"
+    "row,seed,network,data,batch,epochs,samples,validation_accuracy_percent,validation_loss,diverged,"
+    "schedule.kind,"
     "rule.name,optimizer.kind,schedule.placement,phase\n"
 )
 PHASES = [{"until": 0.25, "schedule.kind": "pb"}, {"schedule.kind": "sequential"}]
@@ -18,8 +19,8 @@ PHASES = [{"until": 0.25, "schedule.kind": "pb"}, {"schedule.kind": "sequential"
 
 def line(row, seed, accuracy, kind="pb", rule="", optimizer="", placement="[]", phase="", batch=1):
     text = '"' + phase.replace('"', '""') + '"'
-    fields = [row, seed, "lenet5", "synthetic", batch, 1, 100, accuracy, "no", kind, rule, optimizer, placement]
-    return ",".join(map(str, [*fields, text])) + "\n"
+    fields = [row, seed, "lenet5", "synthetic", batch, 1, 100, accuracy, 0.5, "no", kind, rule, optimizer]
+    return ",".join(map(str, [*fields, placement, text])) + "\n"
 
 
 class Comparison(FolderTest):

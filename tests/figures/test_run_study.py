@@ -300,6 +300,11 @@ class BadInput(Folder):
         self.assertIn("--results: got 'kept', accepted: a folder with manifest.json beside", said)
         self.assertEqual((self.root / "kept/results.csv").read_text(), whole)
 
+    def test_results_that_are_no_text(self):
+        self.call("--results", "kept")
+        (self.root / "kept/results.csv").write_bytes(b"row\xff")
+        self.assertIn("--results: got 'kept', accepted: a study's results (", self.call("--results", "kept", code=2))
+
     def test_results_of_another_experiment_are_no_studys(self):
         self.call("--results", "kept")
         manifest = json.loads((self.root / "kept/manifest.json").read_text())

@@ -7,7 +7,8 @@ from figures.lib.tables import Data, Table
 from folder import FolderTest
 
 HEAD = (
-    "row,seed,network,data,epochs,samples,validation_accuracy_percent,diverged,schedule.placement,phase\n"
+    "row,seed,network,data,epochs,samples,validation_accuracy_percent,validation_loss,diverged,"
+    "schedule.placement,phase\n"
 )
 HYBRID = json.dumps(
     [{"until": 0.5, "schedule.kind": "zhang", "schedule.placement": [1, 3]}, {"schedule.kind": "pb"}]
@@ -19,7 +20,8 @@ def cell(text):
 
 
 def line(row, seed, accuracy, placement="[]", phase="", data="mnist", lost="no"):
-    fields = [cell(row), seed, "lenet5", data, 1, 100, accuracy, lost, cell(placement), cell(phase)]
+    loss = 0.1 if lost == "no" else ""
+    fields = [cell(row), seed, "lenet5", data, 1, 100, accuracy, loss, lost, cell(placement), cell(phase)]
     return ",".join(map(str, fields)) + "\n"
 
 

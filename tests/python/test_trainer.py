@@ -222,15 +222,40 @@ def test_no_checkpoint_is_made_of_a_pipeline_that_was_emptied(samples, tmp_path)
 def test_a_folder_goes_on_from_before_its_pipeline_was_emptied(tmp_path):
     whole = batchless.Trainer(TINY)
     list(whole.run())
-    trainer = batchless.Trainer(TINY, out=tmp_path / "run", checkpoint_every_samples=50)
+    trainer = batchless.Trainer(TINY, out=tmp_path / "run", log_samples=True)
     list(trainer.run(60))
+    trainer.save(tmp_path / "before")
+    trainer.finish()
+    assert list(trainer.run()) == []
+    with open(tmp_path / "run" / "samples.csv") as file:
+        assert len(list(csv.DictReader(file))) == trainer.samples == 60
+    del trainer
+    trainer = batchless.Trainer(TINY, out=tmp_path / "run", log_samples=True, resume=True)
+    assert trainer.samples == 60
+    # The same where it is loaded, or nothing has run yet.
+    trainer.load(tmp_path / "before")
     trainer.finish()
     assert list(trainer.run()) == []
     del trainer
-    trainer = batchless.Trainer(TINY, out=tmp_path / "run", checkpoint_every_samples=50, resume=True)
-    assert trainer.samples == 50
+    trainer = batchless.Trainer(TINY, out=tmp_path / "run", log_samples=True, resume=True)
     list(trainer.run())
     assert trainer.weights_sha256 == whole.weights_sha256
+    empty = batchless.Trainer(TINY, out=tmp_path / "empty")
+    assert empty.finish() == []
+    assert list(empty.run()) == []
+
+
+def test_a_folder_without_micro_batches_in_flight_goes_on_from_the_end(tmp_path):
+    x, y = synthetic_samples(8)
+    settings = dict(schedule={"kind": "sequential"}, rule="sgdm")
+    trainer = batchless.Trainer(TINY, out=tmp_path / "run", **settings)
+    trainer.learn(x, y)
+    trainer.finish()
+    assert list(trainer.run()) == []
+    digest = trainer.weights_sha256
+    del trainer
+    again = batchless.Trainer(TINY, out=tmp_path / "run", resume=True, **settings)
+    assert again.samples == 8 and again.weights_sha256 == digest
 
 
 def test_what_was_learned_before_a_run_has_a_checkpoint(tmp_path):

@@ -130,7 +130,10 @@ class TrainerOf final : public Trainer {
     return results;
   }
 
-  bool goes_on() const override { return IsDrained() || updates_ == PlannedUpdates(); }
+  bool goes_on() const override {
+    if (updates_ == PlannedUpdates()) return true;
+    return IsDrained() && cycles_ * CycleSamples() == updates_ * options_.batch;
+  }
 
   void CheckSamples(std::span<const float> images, std::span<const int> labels) const override {
     const auto size = static_cast<std::size_t>(options_.network.input.elements());

@@ -170,7 +170,9 @@ synth       writes the built-in synthetic set into the folder --out, as CIFAR-10
     if (!is_there) {
       std::error_code error;
       fs::create_directory(set.path, error);
-      RefuseUnlessOurs(!error && fs::is_directory(set.path), root);
+      RefuseIf(error && error != std::errc::file_exists, out_.name(), root.string(),
+               fmt::format("a folder that can be written to ({})", error.message()));
+      RefuseUnlessOurs(fs::is_directory(set.path), root);
       WriteRecords(*set.train, set.path / "data_batch_1.bin");
       WriteRecords(*set.validation, set.path / "test_batch.bin");
     }

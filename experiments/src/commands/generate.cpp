@@ -79,9 +79,10 @@ or others; where the run was as many epochs long, data as many as those are need
     TrainingRunOptions options;
     options.configuration = LoadConfiguration(directory.config());
     const auto set_alone = [](Configuration& configuration) {
-      // What a checkpoint holds of values that are made again depends on the workers.
-      if (!configuration.schedule.recompute) configuration.schedule.workers = 1;
       configuration.schedule.replicas = 1;
+      // What a checkpoint holds of values that are made again depends on how workers share the stages.
+      if (configuration.schedule.recompute) return;
+      configuration.schedule.workers = 1;
       configuration.schedule.machine.clear();
     };
     set_alone(options.configuration);
