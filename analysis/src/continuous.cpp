@@ -248,6 +248,13 @@ Complex RightmostRoot(const ContinuousOptions& options) {
       if (z.imag() >= 0) starts.push_back(std::log(z) / h);
     }
   }
+  // Two real roots may stand for a pair, which Newton's method never finds from the real axis.
+  for (std::size_t k = 0, count = starts.size(); k < count; ++k) {
+    if (starts[k].imag() != 0) continue;
+    for (const double angle : {0.01, 0.1, 0.5}) {
+      starts.push_back(starts[k] * std::polar(1.0, angle));
+    }
+  }
   Complex rightmost(-kInfinity, 0);
   for (Complex s : starts) {
     if (Polish(options, s) && s.real() > rightmost.real()) rightmost = s;

@@ -91,15 +91,23 @@ Real SearchPoint(const LinearPolynomial<Real>& p, double index) {
   return index < 0 ? Real(-held) : held;
 }
 
-/// Whether there are roots outside; a circle that a root lies on is left for one beside it. Where none is
-/// clear there are roots about, and inside the unit circle the search goes on outwards from them.
+/// Whether there are roots outside; a circle that a root lies on is left for one beside it, the unit circle
+/// for one outside, where other roots may be. Where none is clear there are roots about, and inside the unit
+/// circle the search goes on outwards from them.
 template <class Real>
 bool HasRootsOutside(const LinearPolynomial<Real>& p, double rate, Real& s,
                      LinearCount<Real>& count) {
   for (int i = 0; i < 4; ++i) {
     count = CountOutside<Real>(p, rate, rate, s);
-    if (count.clear || s == 0) break;  // nothing is beside the unit circle by a factor
+    if (count.clear || s == 0) break;
     s *= Real(1 + 1e-3 * (i + 1));
+  }
+  if (!count.clear && s == 0) {
+    for (const double beside : {1e-12, 1e-9, 1e-6, 1e-3}) {
+      s = Real(beside);
+      count = CountOutside<Real>(p, rate, rate, s);
+      if (count.clear) break;
+    }
   }
   return count.clear ? count.outside > 0 : s < 0;
 }

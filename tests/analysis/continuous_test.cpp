@@ -138,6 +138,31 @@ TEST_CASE("The rightmost root") {
                  std::complex<double>(-0.4, std::sqrt(1 - 0.16))) < kRootTolerance);
 }
 
+TEST_CASE("The rightmost root next to where two real ones meet") {
+  // The pair is complex, that of the discrete rule real. By Newton's method in 30 digits from a grid of starts.
+  struct Case {
+    const char* rule;
+    double damping, delay_time;
+    std::complex<double> root;
+  };
+  for (const auto& [rule, damping, delay_time, expected] :
+       {Case{"sc", 2, 0.01, {-0.9999998, 0.0070713}}, Case{"sgdm", 3.55, 1, {-0.73434, 0.08978}},
+        Case{"lwp-v", 1.94, 0.3, {-1.03337, 0.06491}}}) {
+    CAPTURE(rule);
+    const ContinuousOptions options = Options(rule, damping, delay_time);
+    const std::complex<double> s = RightmostRoot(options);
+    CHECK(std::abs(s - expected) < 1e-5);
+    CHECK(std::abs(ContinuousCharacteristic(options, s)) < kRootTolerance);
+  }
+  for (const double delay_time : {0.02, 0.005, 0.001, 1e-4}) {
+    CAPTURE(delay_time);
+    // (s + 1)^2 = -tau^2 / 2 to first order.
+    const std::complex<double> s = RightmostRoot(Options("sc", 2, delay_time));
+    CHECK(std::abs(s - std::complex<double>(-1, delay_time / std::sqrt(2.0))) <
+          delay_time * delay_time + 1e-7);
+  }
+}
+
 TEST_CASE("The rightmost root where damping bounds the discrete rule's step") {
   // c tau is no whole number of steps of momentum 0.
   for (const auto& [damping, delay_time, expected] :

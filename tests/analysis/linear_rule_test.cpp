@@ -69,6 +69,25 @@ TEST_CASE("Roots at 0 hide neither one another nor the largest") {
   }
 }
 
+TEST_CASE("Roots on the unit circle do not hide larger ones") {
+  struct Case {
+    std::vector<double> numerator, denominator;
+    Delay delay;
+    double rate;
+  };
+  // The first has -1 and 1 +- i; in the second, and where A(1) = 0, other roots are on the circle.
+  for (const Case& one : {Case{{1}, {1, -1}, 2, 2}, Case{{1, 0}, {1, -1.5, 0.5}, 4, 3},
+                          Case{{1, -1}, {1, -1.5, 0.5}, 1, 4}}) {
+    const RuleSpec spec = LinearSpec(one.numerator, one.denominator);
+    const SpectralRadius value = ComputeSpectralRadius(spec, 0, one.delay, one.rate);
+    const double largest = std::abs(AllRoots(spec, 0, one.delay, one.rate).front());
+    CAPTURE(one.delay, one.rate, largest);
+    CHECK(largest > 1.01);
+    CHECK(std::abs(value.radius - largest) < 1e-9);
+    CHECK(value.error_bound <= kRadiusTolerance * largest);
+  }
+}
+
 TEST_CASE("Critical rate and margins are those of the rule of a momentum") {
   for (const std::string name : {"sgdm", "nesterov", "sc", "lwp-v", "lwp-v+sc", "lwp-w+sc"}) {
     const RuleSpec linear = AsLinear(name, 0.9, 4);
