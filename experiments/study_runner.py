@@ -90,6 +90,7 @@ def planned_samples(run: studies.Run) -> float:
     return run.settings.get("run.samples", epochs * EPOCH_SAMPLES)
 
 
+@functools.cache
 def flops_per_sample(program: str, network: str) -> float:
     """Multiplications and additions of a forward pass, a backward pass and an update; 0 where unknown."""
     words = [program, "costs", "--network", network, "--json"]
@@ -110,7 +111,7 @@ class Pace:
         finished: dict[str, Finished],
         flops: Callable[[str], float],
     ):
-        self._flops = functools.cache(flops)
+        self._flops = flops
         seconds: dict[tuple, list[float]] = {}  # of a sample
         for folder in runs.keys() & finished.keys():
             item = finished[folder]
@@ -190,7 +191,6 @@ class Runner:
         self.terminal = sys.stderr.isatty()
         self.unique = unique_runs(book.study for book in books)
         self.runs = list(self.unique.values())
-        self.flops = functools.cache(lambda network: flops_per_sample(options.program, network))
         self.choices = Choices(self.runs)
         if options.alone is not None:
             if options.alone > len(self.runs):
@@ -432,7 +432,8 @@ class Runner:
         """How long the runs that are left take at the speed of those that have finished."""
         if not self.finished:
             return None
-        pace = Pace(self.unique, self.finished, self.flops)
+        flops = functools.partial(flops_per_sample, self.options.program)
+        pace = Pace(self.unique, self.finished, flops)
         left = sum(
             pace.seconds(run, max(0, planned_samples(run) - self.samples_of(run)))
             for run in [*waiting, *self.running.values()]

@@ -56,6 +56,17 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// What `work` returns; its time counts as the run's and as training.
+template <class Work>
+auto Timed(RunState& state, Work work) {
+  const Clock::time_point start = Clock::now();
+  auto result = work();
+  const double seconds = SecondsSince(start);
+  state.training_seconds += seconds;
+  state.seconds += seconds;
+  return result;
+}
+
 // What was configured when the run in the folder was started; none where nothing says so.
 std::optional<Configuration> ConfigurationBefore(const RunDirectory& directory,
                                                  const std::optional<Checkpoint>& checkpoint) {
@@ -564,11 +575,8 @@ void TrainingRun::Account(std::span<const training::SampleResult> results) {
 }
 
 std::vector<training::SampleResult> TrainingRun::Learn(std::span<const float> image, int label) {
-  const Clock::time_point start = Clock::now();
-  std::vector<training::SampleResult> results = trainer_->Learn(image, label);
-  const double seconds = SecondsSince(start);
-  state_.training_seconds += seconds;
-  state_.seconds += seconds;
+  std::vector<training::SampleResult> results =
+      Timed(state_, [&] { return trainer_->Learn(image, label); });
   learned_ = true;
   if (log_) log_->AddSamples(results);
   if (trainer_->samples_done() > state_.samples) Account(results);
@@ -597,11 +605,7 @@ std::vector<training::SampleResult> TrainingRun::Finish() {
     Open();
     Keep();
   }
-  const Clock::time_point start = Clock::now();
-  std::vector<training::SampleResult> results = trainer_->Finish();
-  const double seconds = SecondsSince(start);
-  state_.training_seconds += seconds;
-  state_.seconds += seconds;
+  std::vector<training::SampleResult> results = Timed(state_, [&] { return trainer_->Finish(); });
   total_samples_ = trainer_->samples_done();
   ended_ = true;
   if (log_) log_->AddSamples(results);

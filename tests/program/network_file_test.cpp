@@ -68,6 +68,15 @@ nlohmann::json Train(const TemporaryFolder& folder, const std::string& out,
   return Result(line, folder.path());
 }
 
+// What `generate` says of the likeliest tokens.
+std::string Generated(const TemporaryFolder& folder, const std::string& arguments) {
+  const Outcome outcome =
+      Run(Words("generate " + arguments + " --tokens 12 --temperature 0"), folder.path());
+  INFO(outcome.error);
+  CHECK(outcome.exit_code == 0);
+  return outcome.out;
+}
+
 }  // namespace
 
 TEST_CASE("every built-in network reads back as the same network") {
@@ -303,11 +312,7 @@ TEST_CASE("weights with tied embeddings have no second matrix, and generate take
     CHECK(tensor.name != "lm_head.weight");
   }
   const auto generate = [&](const std::string& from) {
-    const Outcome outcome =
-        Run(Words("generate " + from + " --prompt 3 --tokens 12 --temperature 0"), folder.path());
-    INFO(outcome.error);
-    CHECK(outcome.exit_code == 0);
-    return outcome.out;
+    return Generated(folder, from + " --prompt 3");
   };
   const std::string spoken = generate("--run named");
   CHECK(generate("--weights named.npz --heads 2") == spoken);
@@ -341,13 +346,7 @@ TEST_CASE("generate takes a run's weights whatever became of its data") {
       line += " --set " + setting;
     }
     Result(line + " --set " + length, folder.path());
-    const auto generate = [&] {
-      const Outcome outcome =
-          Run(Words("generate --run run --prompt ab --tokens 12 --temperature 0"), folder.path());
-      INFO(outcome.error);
-      CHECK(outcome.exit_code == 0);
-      return outcome.out;
-    };
+    const auto generate = [&] { return Generated(folder, "--run run --prompt ab"); };
     const std::string spoken = generate();
     // Others of the same length, and none; training goes on with neither.
     WriteFile(folder / "text.txt", std::string(text.rbegin(), text.rend()));
@@ -374,11 +373,7 @@ TEST_CASE("generate takes the weights of workers that made values again") {
   }
   Result(line, folder.path());
   const auto generate = [&](const std::string& from) {
-    const Outcome outcome =
-        Run(Words("generate " + from + " --prompt 3 --tokens 12 --temperature 0"), folder.path());
-    INFO(outcome.error);
-    CHECK(outcome.exit_code == 0);
-    return outcome.out;
+    return Generated(folder, from + " --prompt 3");
   };
   CHECK(generate("--run run") == generate("--weights w.npz --heads 2"));
 }

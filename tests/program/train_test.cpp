@@ -282,7 +282,7 @@ bandwidth = { value = "1 GB/s", source = "made up" }
                            ", accepted: a machine file with measured "
                            "times of the 4 stages of mlp");
   }
-  // Of a network of that name and of as many stages.
+  // Another network may have that name and as many stages.
   std::string others = machine + measured("[1, 1, 1, 3]");
   others.insert(others.find("microbatch"), "sample_flops = 100\n");
   WriteFile(place / "others.toml", others);
