@@ -232,13 +232,34 @@ bool Moments::AreCovariances(const VectorXd& moments) const {
 
 double ChainMargin(const DelaySystem& system, const Regimes& regimes, double growth,
                    VectorXd& moments) {
-  const Moments operation(system, regimes, growth);
+  // Roundings make so much of a margin, between which a search would go on for nothing.
+  constexpr double kRoundings = 2e-15;
+  constexpr double kBeside = 1e-7;
   const MatrixXd each = MatrixXd::Identity(system.core(), system.core()) / growth;
+  const VectorXd noise = each.reshaped();
   // A sign and an interpolation need no more digits; near the pole roundings decide how far it settles.
-  moments =
-      operation.Stationary(each.reshaped().replicate(1, regimes.transition.rows()), 1e-8, moments);
-  const double margin = 1 / (each.reshaped().transpose() * operation.Lag(moments, 0)).sum();
-  return operation.AreCovariances(moments) ? margin : -std::abs(margin);
+  const auto stationary = [&](const Moments& operation, const VectorXd& near) {
+    return operation.Stationary(noise.replicate(1, regimes.transition.rows()), 1e-8, near);
+  };
+  // The last update's noise is part of a covariance. Products of other eigenvalues than the largest are
+  // poles, too, right above which the whole is so large that a negative rest looks like a rounding of it.
+  const auto are_covariances = [&](const Moments& operation, const VectorXd& found) {
+    const auto cores = operation.Lag(found, 0).colwise();
+    return operation.AreCovariances(found) &&
+           std::all_of(cores.begin(), cores.end(), [&](const auto& core) {
+             const MatrixXd rest = core.reshaped(system.core(), system.core()) - each / 2;
+             return IsPositive(rest, 1e-13 * rest.trace());
+           });
+  };
+  const Moments operation(system, regimes, growth);
+  moments = stationary(operation, moments);
+  const double margin = 1 / (noise.transpose() * operation.Lag(moments, 0)).sum();
+  if (std::abs(margin) >= kRoundings) {
+    return are_covariances(operation, moments) ? margin : -std::abs(margin);
+  }
+  // Of a pole's moments roundings decide the sign.
+  const Moments above(system, regimes, growth * (1 + kBeside));
+  return are_covariances(above, stationary(above, {})) ? 0 : -kRoundings;
 }
 
 std::optional<double> ChainVariance(const DelaySystem& system, const Regimes& regimes) {

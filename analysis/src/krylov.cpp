@@ -6,8 +6,6 @@
 #include <complex>
 #include <limits>
 #include <numeric>
-#include <stdexcept>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -35,7 +33,8 @@ constexpr double kRoundings = 1e-15;
 constexpr double kMostlyNew = 0.7;
 // The residual of a vector itself may be this many times as large as that by its basis.
 constexpr double kSlack = 10;
-// Where restarts no longer help, a residual may be this large relative to the solution.
+// Where restarts no longer help, a residual may be this large relative to the solution, or as large as the
+// operator's roundings of it.
 constexpr double kStalled = 1e-11;
 
 // apply * basis = basis * hessenberg + (the last row's vector).
@@ -159,8 +158,7 @@ double SpectralRadiusOf(const LinearMap& apply, Index lags, VectorXd start, bool
     start = real + imaginary;
     krylov = from_start();
   }
-  throw std::runtime_error("the growth under these delays did not settle in " +
-                           std::to_string(kRestarts) + " restarts on its operator");
+  throw NotSettled("the growth", kRestarts);
 }
 
 VectorXd FixedPoint(const LinearMap& apply, const VectorXd& constant, Index lags, Index basis,
@@ -171,13 +169,14 @@ VectorXd FixedPoint(const LinearMap& apply, const VectorXd& constant, Index lags
     x = start;
     residual += apply(x) - x;
   }
-  double last = kInfinity;
+  double last = kInfinity, stalled = kStalled;
   for (int restart = 0; restart < kRestarts; ++restart) {
     const double size = residual.norm();
+    if (!std::isfinite(size)) return VectorXd::Constant(x.size(), kNaN);
     const auto least = [&](double solution) {
       return std::max(tolerance * constant.norm(), 10 * kRoundings * solution);
     };
-    if (size <= least(x.norm()) || (size > last / 2 && size <= kStalled * x.norm())) return x;
+    if (size <= least(x.norm()) || (size > last / 2 && size <= stalled * x.norm())) return x;
     last = size;
     // |(1 - hessenberg) y - size e_0| is least: rotations of neighbouring rows leave a triangle.
     MatrixXd triangle;
@@ -205,12 +204,12 @@ VectorXd FixedPoint(const LinearMap& apply, const VectorXd& constant, Index lags
           y = triangle.triangularView<Eigen::Upper>().solve(right.head(columns));
           return std::abs(right(columns)) <= least(y.norm());
         });
+    stalled = std::max(kStalled, 10 * kRoundings * krylov.hessenberg.norm());
     x += krylov.basis.leftCols(y.size()) * y;
     for (Index i = 0; i < lags; ++i) x = apply(x) + constant;
     residual = constant + apply(x) - x;
   }
-  throw std::runtime_error("the variance under these delays did not settle in " +
-                           std::to_string(kRestarts) + " restarts on its operator");
+  throw NotSettled("the variance", kRestarts);
 }
 
 }  // namespace batchless::analysis

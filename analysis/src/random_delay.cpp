@@ -1,6 +1,7 @@
 #include "batchless/analysis/random_delay.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/math/tools/toms748_solve.hpp>
 #include <cmath>
 #include <functional>
@@ -128,13 +129,10 @@ bool IsChain(const VaryingDelay& point) { return point.delays.kind == DelayModel
 double ChainLogGrowth(const VaryingDelay& point, double rate, double least = -kInfinity) {
   const DelaySystem system(point, rate);
   const Regimes regimes = RegimesOf(point.delays);
-  // Roundings make so much of a margin, between which a search would go on for nothing.
-  constexpr double kRoundings = 2e-15;
   // What one look has found is near what the next one will.
   Eigen::VectorXd moments;
   const auto margin = [&](double log_r) {
-    const double value = ChainMargin(system, regimes, std::exp(log_r), moments);
-    return std::abs(value) < kRoundings ? 0 : value;
+    return ChainMargin(system, regimes, std::exp(log_r), moments);
   };
   if (std::isfinite(least) && margin(least) >= 0) return least;
   // Where r^M is far from 1 the moments of the longest delays are made of others' roundings.
@@ -196,7 +194,7 @@ class Search {
     curvatures_ = {0};
     if (log_condition_ == 0) return;
     curvatures_.push_back(-log_condition_);
-    // Enough to see where the middle is the worst; Add brings in what they miss.
+    // Enough to see where the middle is the worst; OverAll brings in what they miss.
     for (const double part : {0.05, 0.15, 0.4}) curvatures_.push_back(-part * log_condition_);
   }
 
@@ -216,25 +214,30 @@ class Search {
     return worst;
   }
 
-  // Whether some other curvature of a fine grid is worse, which is worked with from then on.
-  bool Add(double momentum, double log_rate) {
+  // The worst over a fine grid of other curvatures too. Peaks that tell are worked with from then on.
+  struct Seen {
+    double growth;
+    bool adds;
+  };
+  Seen OverAll(double momentum, double log_rate) {
     constexpr int kGrid = 100;
-    if (log_condition_ == 0) return false;
-    // Roundings make none worse.
-    double worst = Worst(momentum, log_rate);
-    worst += 1e-7 * std::min(std::abs(worst), 1.0);
-    double shift = 1;
+    constexpr double kTells = 1e-4;  // of the growth
+    const double worst = Worst(momentum, log_rate);
+    if (log_condition_ == 0) return {worst, false};
+    std::array<double, kGrid + 1> growth;
+    growth.fill(worst);
     for (int i = 1; i < kGrid; ++i) {
-      const double other = -log_condition_ * i / kGrid;
-      const double growth = LogGrowth(momentum, log_rate + other, worst);
-      if (growth > worst) {
-        worst = growth;
-        shift = other;
-      }
+      growth[i] = LogGrowth(momentum, log_rate - log_condition_ * i / kGrid, worst);
     }
-    if (shift > 0) return false;
-    curvatures_.push_back(shift);
-    return true;
+    Seen seen{worst, false};
+    for (int i = 1; i < kGrid; ++i) {
+      seen.growth = std::max(seen.growth, growth[i]);
+      const bool tells = growth[i] - worst > kTells * std::min(std::abs(worst), 1.0);
+      if (!tells || growth[i] < growth[i - 1] || growth[i] < growth[i + 1]) continue;
+      curvatures_.push_back(-log_condition_ * i / kGrid);
+      seen.adds = true;
+    }
+    return seen;
   }
 
  private:
@@ -244,7 +247,11 @@ class Search {
     point.momentum = momentum;
     const double rate = std::min(std::exp(log_rate), kMaxRate);
     if (IsChain(point)) {
-      return std::max(least, ChainLogGrowth(point, std::max(rate, kMinVaryingRate), least));
+      try {
+        return std::max(least, ChainLogGrowth(point, std::max(rate, kMinVaryingRate), least));
+      } catch (const NotSettled&) {
+        return std::max(least, 0.0);
+      }
     }
     if (IsTrace(point)) {
       return std::max(least, 2 * std::log(TraceRadius(point, std::max(rate, kMinVaryingRate))));
@@ -394,42 +401,62 @@ VaryingOptimum FindOptimum(const VaryingDelay& point, double condition,
   const auto momentum_of = [&](double u) {
     return fixed ? checked.momentum : std::clamp(1 - std::exp(u), 0.0, kMaxVaryingMomentum);
   };
-  constexpr double kRateReach = 3.0;  // of ln rate
-  constexpr double kSpan = 0.5;       // of u
-  constexpr double kCoarse = 1e-2, kFine = 3e-5, kMomentumTolerance = 1e-3;
+  constexpr double kFar = 3, kNear = 1, kStep = 0.25;  // of ln rate
+  constexpr double kSpan = 0.5;                        // of u
+  constexpr double kCoarse = 1e-2, kFine = 3e-5;
   double u = fixed ? 0 : std::log1p(-std::min(start.momentum, kMaxVaryingMomentum));
   double log_rate = std::log(start_rate);
-  double growth = 0;
+  Search::Seen seen{};
   do {
-    // ln rate and worst growth of the best rate, which goes with 1 - m.
-    const auto line = [&](double at, double tolerance) {
-      const double middle = log_rate + at - u;
-      return Least(middle - kRateReach, middle + kRateReach, tolerance,
-                   [&](double other) { return search.Worst(momentum_of(at), other); });
+    // ln rate and worst growth of the best rate, which goes with 1 - m. Few curvatures make wells beside one
+    // another, of which the deepest of a row of points is taken.
+    const auto line = [&](double at, double reach, double tolerance) {
+      const auto worst = [&](double other) { return search.Worst(momentum_of(at), other); };
+      const auto points = static_cast<int>(2 * reach / kStep);
+      const double lowest = log_rate + at - u - reach;
+      std::pair deepest(lowest, kInfinity);
+      for (int i = 0; i <= points; ++i) {
+        const double other = lowest + kStep * i;
+        if (const double here = worst(other); here < deepest.second) deepest = {other, here};
+      }
+      return Least(deepest.first - kStep, deepest.first + kStep, tolerance, worst);
     };
     if (fixed) {
-      std::tie(log_rate, growth) = line(u, kFine);
+      log_rate = line(u, kFar, kFine).first;
       continue;
     }
-    double best = u;
-    growth = kInfinity;
+    // The lowest of a coarse row, and then what is lowest about each of its minima.
+    struct Place {
+      double u, log_rate, growth;
+    };
+    std::vector<Place> row;
     for (int i = -4; i <= 4; ++i) {
       const double at = std::min(u + kSpan * i, 0.0);
-      if (const double found = line(at, kCoarse).second; found < growth) {
-        growth = found;
-        best = at;
-      }
+      const auto [rate, found] = line(at, kFar, kCoarse);
+      row.push_back({at, rate, found});
+      if (at == 0) break;
     }
-    const double refined =
-        Least(best - kSpan, std::min(best + kSpan, 0.0), kMomentumTolerance, [&](double at) {
-          return line(at, kFine).second;
-        }).first;
-    std::tie(log_rate, growth) = line(refined, kFine);
-    u = refined;
-  } while (search.Add(momentum_of(u), log_rate));
+    Place best{u, log_rate, kInfinity};
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (i > 0 && row[i - 1].growth < row[i].growth) continue;
+      if (i + 1 < row.size() && row[i + 1].growth < row[i].growth) continue;
+      u = row[i].u;
+      log_rate = row[i].log_rate;
+      const auto near = [&](double at) { return line(at, kNear, kFine); };
+      const double high = std::min(u + kSpan, 0.0);
+      auto [at, growth] =
+          Least(u - kSpan, high, kFine, [&](double other) { return near(other).second; });
+      // No momentum at all is an end, to which sections only come near.
+      if (high == 0 && near(0).second <= growth) at = 0;
+      const auto [rate, found] = near(at);
+      if (found < best.growth) best = {at, rate, found};
+    }
+    u = best.u;
+    log_rate = best.log_rate;
+  } while ((seen = search.OverAll(momentum_of(u), log_rate)).adds);
   const double best = point.rule.is_linear() ? kNaN : momentum_of(u);
-  if (!(growth < 0)) return {.momentum = best, .rate = kNaN};
-  return {-2 * std::log(2.0) / growth, best, std::exp(log_rate), std::exp(growth / 2)};
+  if (!(seen.growth < 0)) return {.momentum = best, .rate = kNaN};
+  return {-2 * std::log(2.0) / seen.growth, best, std::exp(log_rate), std::exp(seen.growth / 2)};
 }
 
 }  // namespace batchless::analysis

@@ -391,6 +391,64 @@ TEST_CASE("a chain that alternates grows as the trace of its delays") {
   }
 }
 
+TEST_CASE("a chain of one delay grows by its largest root, whatever the others are") {
+  // Of two real roots the product and the smaller one's square are poles of the moments, too.
+  const DelayModel chain = MarkovDelays({0}, {{1}});
+  for (const double momentum : {0.0718, 0.0719, 0.0725}) {
+    for (double rate = 0.51; rate < 0.55; rate += 0.0017) {
+      for (const double x : {rate, 3 * rate}) {
+        CAPTURE(momentum, x);
+        const VaryingDelay point = Point("sgdm", DelayCompensation::kMean, chain, momentum);
+        const double radius = ComputeSpectralRadius(point.rule, momentum, 0, x).radius;
+        CHECK(IsNear(MeanSquareRadius(point, x), radius, 1e-6));
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "chains of one delay, and of two in turn, have the optimum of that delay and of the trace") {
+  for (const double condition : {1.2, 2.9, 3.0, 20.0}) {
+    CAPTURE(condition);
+    const VaryingDelay chain = Point("sgdm", DelayCompensation::kMean, MarkovDelays({0}, {{1}}));
+    const double best = FindOptimum({chain.rule, 0, condition, std::nullopt}).half_life_updates;
+    CHECK(IsNear(FindOptimum(chain, condition, std::nullopt).half_life_updates, best, 1e-3));
+  }
+  for (const double condition : {1.2, 10.0}) {
+    CAPTURE(condition);
+    const auto half_life = [&](const DelayModel& delays) {
+      return FindOptimum(Point("sgdm", DelayCompensation::kMean, delays), condition, std::nullopt)
+          .half_life_updates;
+    };
+    CHECK(IsNear(half_life(MarkovDelays({0, 2}, {{0, 1}, {1, 0}})), half_life(TraceDelays({0, 2})),
+                 1e-6));
+  }
+  // The moments of a chain whose every step could be the last have no digits.
+  const VaryingDelay point =
+      Point("sgdm", DelayCompensation::kMean, MarkovDelays({0, 2}, {{0, 1}, {1, 0}}));
+  CHECK(FindOptimum(point, 1, std::nullopt).half_life_updates < 0.3);
+}
+
+TEST_CASE("the optimum of a trace is no worse than what other rates and momenta give") {
+  const VaryingDelay trace =
+      Point("sgdm", DelayCompensation::kMean, TraceDelays({1, 0, 2, 1, 0}), /*momentum=*/0);
+  // One curvature ends within a period; ten times as large ones have a second minimum without momentum.
+  CHECK(FindOptimum(trace, 1, std::nullopt).half_life_updates <=
+        HalfLife(MeanSquareRadius(trace, 0.2929)));
+  const VaryingOptimum best = FindOptimum(trace, 10, std::nullopt);
+  for (const double momentum : {0.0, 0.1, 0.2, 0.4, 0.6, 0.8}) {
+    for (double rate = 0.05; rate < 3; rate *= 1.1) {
+      double worst = 0;
+      for (const double part : {0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0}) {
+        VaryingDelay point = trace;
+        point.momentum = momentum;
+        worst = std::max(worst, MeanSquareRadius(point, rate * std::pow(10, -part)));
+      }
+      CHECK(best.radius <= worst + 1e-9);
+    }
+  }
+}
+
 TEST_CASE("a search for a chain's radius may come to it to the last bit") {
   // The moments have no size there.
   const Eigen::VectorXd one = Eigen::VectorXd::Ones(1);

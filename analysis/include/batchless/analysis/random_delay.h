@@ -111,8 +111,9 @@ LogRate SimulateLogRate(const VaryingDelay& point, double rate, std::uint64_t se
 double CriticalRate(const VaryingDelay& point);
 
 /// Least half-life of the mean square over momentum and rate, its worst over curvatures in
-/// [lambda_max / K, lambda_max]. The search starts from the optimum of the constant delay next to the
-/// mean; `momentum` holds it fixed. NaN where no rate is stable. The largest delay is 128, with coefficients
+/// [lambda_max / K, lambda_max]. The search goes over rows of points about the optimum of the constant delay
+/// next to the mean, half a unit of ln(1 - m) and a quarter of ln x apart, and on from their minima: of
+/// conditions near 1, whose minima are narrow, it may miss one. `momentum` holds it fixed. NaN where no rate is stable. The largest delay is 128, with coefficients
 /// of each delay's own 64; beyond a condition number of 1e4 they are 64 and 40.
 struct VaryingOptimum {
   double half_life_updates = std::numeric_limits<double>::quiet_NaN();
