@@ -9,10 +9,11 @@
 #include <stdexcept>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/analysis/characteristic.h"
 #include "batchless/analysis/roots.h"
-#include "batchless/analysis/spectral_radius.h"
 #include "largest_stable.h"
 #include "not_finite.h"
+#include "point_solver.h"
 
 namespace batchless::analysis {
 namespace {
@@ -297,7 +298,13 @@ double DiscreteCriticalDelayTime(const ContinuousOptions& options, Delay delay) 
   const double largest = options.first_order ? 4 : 1 / options.damping;
   const auto stable_at = [&](double h) {
     const DiscretePoint point = Discrete(options, h);
-    return ComputeSpectralRadius(options.rule, point.momentum, delay, point.rate).stable();
+    auto p = MakeCharacteristic<long double>(options.rule, point.momentum, delay);
+    // Where m is nearly 1 it has no digits of 1 - m.
+    if (!options.first_order) {
+      p.one_minus_momentum = std::min(1.0L, static_cast<long double>(options.damping) * h);
+      p.momentum = 1 - p.one_minus_momentum;
+    }
+    return CountOutsideUnitCircle(p, point.rate).all_inside();
   };
   // Below the limit, too, which is as small as the damping where no lead helps.
   const double least = std::min(1e-4, CriticalDelayTime(options) / 2) / updates;

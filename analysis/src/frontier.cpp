@@ -102,6 +102,10 @@ std::vector<Row> Rows(const FrontierOptions& options) {
   rows.push_back({optimum.momentum, optimum.rate, optimum.worst.log_radius});
   std::sort(rows.begin(), rows.end(),
             [](const Row& a, const Row& b) { return a.momentum < b.momentum; });
+  // A row's neighbours are to have other momenta.
+  rows.erase(std::unique(rows.begin(), rows.end(),
+                         [](const Row& a, const Row& b) { return a.momentum == b.momentum; }),
+             rows.end());
   return rows;
 }
 

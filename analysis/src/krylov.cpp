@@ -33,9 +33,10 @@ constexpr double kRoundings = 1e-15;
 constexpr double kMostlyNew = 0.7;
 // The residual of a vector itself may be this many times as large as that by its basis.
 constexpr double kSlack = 10;
-// Where restarts no longer help, a residual may be this large relative to the solution, or as large as the
-// operator's roundings of it.
+// Where restarts no longer help, a residual may be this large relative to the solution; where so many did not,
+// as large as the operator's roundings of it.
 constexpr double kStalled = 1e-11;
+constexpr int kSlowRestarts = 20;
 
 // apply * basis = basis * hessenberg + (the last row's vector).
 struct Krylov {
@@ -165,18 +166,22 @@ VectorXd FixedPoint(const LinearMap& apply, const VectorXd& constant, Index lags
                     double tolerance, const VectorXd& start) {
   VectorXd x = VectorXd::Zero(constant.size());
   VectorXd residual = constant;
-  if (start.size() == constant.size()) {
+  if (start.size() == constant.size() && start.allFinite()) {
     x = start;
     residual += apply(x) - x;
   }
-  double last = kInfinity, stalled = kStalled;
+  double last = kInfinity, norm = 0;
+  int slow = 0;
   for (int restart = 0; restart < kRestarts; ++restart) {
     const double size = residual.norm();
     if (!std::isfinite(size)) return VectorXd::Constant(x.size(), kNaN);
     const auto least = [&](double solution) {
       return std::max(tolerance * constant.norm(), 10 * kRoundings * solution);
     };
-    if (size <= least(x.norm()) || (size > last / 2 && size <= stalled * x.norm())) return x;
+    slow = size > last / 2 ? slow + 1 : 0;
+    const double stalled =
+        slow < kSlowRestarts ? kStalled : std::max(kStalled, 10 * kRoundings * norm);
+    if (size <= least(x.norm()) || (slow > 0 && size <= stalled * x.norm())) return x;
     last = size;
     // |(1 - hessenberg) y - size e_0| is least: rotations of neighbouring rows leave a triangle.
     MatrixXd triangle;
@@ -204,12 +209,12 @@ VectorXd FixedPoint(const LinearMap& apply, const VectorXd& constant, Index lags
           y = triangle.triangularView<Eigen::Upper>().solve(right.head(columns));
           return std::abs(right(columns)) <= least(y.norm());
         });
-    stalled = std::max(kStalled, 10 * kRoundings * krylov.hessenberg.norm());
+    norm = krylov.hessenberg.norm();
     x += krylov.basis.leftCols(y.size()) * y;
     for (Index i = 0; i < lags; ++i) x = apply(x) + constant;
     residual = constant + apply(x) - x;
   }
-  throw NotSettled("the variance", kRestarts);
+  throw NotSettled("the moments", kRestarts);
 }
 
 }  // namespace batchless::analysis

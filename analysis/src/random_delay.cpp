@@ -241,7 +241,7 @@ class Search {
   }
 
  private:
-  // Where it is above `least`, else `least`; 0 where roundings leave nothing of it.
+  // Where it is above `least`, else `least`; 0 where roundings leave nothing of it or it does not settle.
   double LogGrowth(double momentum, double log_rate, double least) const {
     VaryingDelay point = point_;
     point.momentum = momentum;
@@ -404,10 +404,11 @@ VaryingOptimum FindOptimum(const VaryingDelay& point, double condition,
   constexpr double kFar = 3, kNear = 1, kStep = 0.25;  // of ln rate
   constexpr double kSpan = 0.5;                        // of u
   constexpr double kCoarse = 1e-2, kFine = 3e-5;
+  constexpr int kRounds = 10;
   double u = fixed ? 0 : std::log1p(-std::min(start.momentum, kMaxVaryingMomentum));
   double log_rate = std::log(start_rate);
-  Search::Seen seen{};
-  do {
+  Search::Seen seen{.growth = 0, .adds = true};
+  for (int round = 0; seen.adds && round < kRounds; ++round) {
     // ln rate and worst growth of the best rate, which goes with 1 - m. Few curvatures make wells beside one
     // another, of which the deepest of a row of points is taken.
     const auto line = [&](double at, double reach, double tolerance) {
@@ -423,6 +424,7 @@ VaryingOptimum FindOptimum(const VaryingDelay& point, double condition,
     };
     if (fixed) {
       log_rate = line(u, kFar, kFine).first;
+      seen = search.OverAll(momentum_of(u), log_rate);
       continue;
     }
     // The lowest of a coarse row, and then what is lowest about each of its minima.
@@ -446,14 +448,15 @@ VaryingOptimum FindOptimum(const VaryingDelay& point, double condition,
       const double high = std::min(u + kSpan, 0.0);
       auto [at, growth] =
           Least(u - kSpan, high, kFine, [&](double other) { return near(other).second; });
-      // No momentum at all is an end, to which sections only come near.
-      if (high == 0 && near(0).second <= growth) at = 0;
+      // No momentum at all is an end, to which sections only come near, by growths that lines know so far.
+      if (high == 0 && near(0).second <= growth + kFine * std::min(std::abs(growth), 1.0)) at = 0;
       const auto [rate, found] = near(at);
       if (found < best.growth) best = {at, rate, found};
     }
     u = best.u;
     log_rate = best.log_rate;
-  } while ((seen = search.OverAll(momentum_of(u), log_rate)).adds);
+    seen = search.OverAll(momentum_of(u), log_rate);
+  }
   const double best = point.rule.is_linear() ? kNaN : momentum_of(u);
   if (!(seen.growth < 0)) return {.momentum = best, .rate = kNaN};
   return {-2 * std::log(2.0) / seen.growth, best, std::exp(log_rate), std::exp(seen.growth / 2)};

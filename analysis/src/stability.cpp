@@ -40,7 +40,6 @@ double CriticalRate(const RuleSpec& spec, double momentum, Delay delay) {
 Margins ComputeMargins(const RuleSpec& spec, double momentum, Delay delay, double rate) {
   CheckRate(rate);
   Margins margins;
-  margins.gain_margin = CriticalRate(spec, momentum, delay) / rate;
   const auto p = spec.is_linear() ? Characteristic<double>{}
                                   : MakeCharacteristic<double>(spec, momentum, delay);
   const auto crossovers = [&](Delay shift) {
@@ -53,6 +52,17 @@ Margins ComputeMargins(const RuleSpec& spec, double momentum, Delay delay, doubl
         .all_inside();
   };
   margins.stable = is_stable(0);
+  double critical = CriticalRate(spec, momentum, delay);
+  // Stable rates may begin above 0, as those of an unstable pole do.
+  if (margins.stable && critical <= rate) {
+    const auto stable_at = [&](double other) {
+      return (spec.is_linear() ? CountLinearOutsideUnitCircle(spec, delay, other)
+                               : CountOutsideUnitCircle(p, other))
+          .all_inside();
+    };
+    critical = LargestStable(rate, kMaxRate, 1.1, 0, stable_at, stable_at);
+  }
+  margins.gain_margin = critical / rate;
   if (margins.stable) {
     for (const GainCrossover& crossover : crossovers(0)) {
       if (crossover.lag < margins.phase_margin_radians) {

@@ -9,6 +9,7 @@
 
 #include "batchless/analysis/argument.h"
 #include "multiplier_search.h"
+#include "not_finite.h"
 
 namespace batchless::analysis {
 namespace {
@@ -242,6 +243,11 @@ bool IsCertificate(const WorstCasePoint& point, double log_rate, const Multiplie
 WorstCase CertifyWorstCase(const WorstCasePoint& point) {
   Validate(point);
   WorstCase worst;
+  // One curvature makes a quadratic, which a rule may end at once: a rate for which there is no multiplier.
+  if (point.condition == 1) {
+    const SpectralRadius only = RadiusAt(point, point.rate);
+    if (only.radius == 0 && only.log_radius == -kInfinity) return {0, 0, -kInfinity, {}, only};
+  }
   const SpectralRadius low = RadiusAt(point, LowRate(point));
   for (const double tolerance : {kWorstCaseTolerance / 4, 1e-5, 1e-3}) {
     const FoundMultiplier found = FindMultiplier(point, low, tolerance);

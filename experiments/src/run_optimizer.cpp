@@ -100,6 +100,10 @@ RateAndMomentum RateAndMomentumOf(const Configuration& c) {
     return {o.lr.value_or(optimizer.learning_rate), o.momentum.value_or(kDefaultMomentum)};
   }
   const bool has_betas = HasBetas(optimizer);
+  RefuseIf(
+      o.reference_lr && !has_betas && !optimizer.for_vectors.empty(), "optimizer.reference_lr",
+      o.reference_lr,
+      fmt::format("nothing with optimizer.kind = {}, whose steps have a given length", o.kind));
   const char* const accepted =
       has_betas ? "either lr, or reference_lr and reference_batch"
                 : "either lr and momentum, or reference_lr, reference_momentum and reference_batch";

@@ -90,6 +90,9 @@ void Flatten(const std::string& prefix, const toml::table& table,
 double RunRecord::Last(std::string_view column) const {
   const auto found = metrics.find(column);
   if (found == metrics.end()) return kNaN;
+  // What is no number at the end of a run was not left unmeasured.
+  const auto at_end = summary.find(column);
+  if (at_end != summary.end() && at_end->is_null()) return kNaN;
   const auto last = std::find_if(found->second.rbegin(), found->second.rend(),
                                  [](double value) { return !std::isnan(value); });
   return last == found->second.rend() ? kNaN : *last;

@@ -124,13 +124,13 @@ class EventGraph {
     const int boundary = std::min(action.stage, receiver);
     const double seconds = times_.message_seconds(boundary);
     if (seconds == 0) {
-      AddEdge(sender, target, times_.latency_seconds, cycles);
+      AddEdge(sender, target, times_.latency(boundary), cycles);
       return;
     }
     const auto message = static_cast<std::int64_t>(nodes_.size());
     nodes_.push_back({.seconds = seconds, .boundary = boundary});
     AddEdge(sender, message, 0, 0);
-    AddEdge(message, target, times_.latency_seconds, cycles);
+    AddEdge(message, target, times_.latency(boundary), cycles);
     messages.push_back(message);
   }
 

@@ -305,7 +305,7 @@ class Simulator {
     auto& [free_seconds, queued] = links_[link];
     summary_.longest_queue = std::max(summary_.longest_queue, ++queued);
     free_seconds = std::max(now_, free_seconds) + options_.times.message_seconds(link / 2);
-    const double arrival = free_seconds + options_.times.latency_seconds;
+    const double arrival = free_seconds + options_.times.latency(link / 2);
     if (arrival > now_) {
       At(arrival, kArrival, entry.target);
     } else {

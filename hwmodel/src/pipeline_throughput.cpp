@@ -278,7 +278,8 @@ double LatencySeconds(const PipelineTimes& times) {
   for (std::size_t g = 0; g < times.stages.size(); ++g) {
     seconds += times.stages[g].forward_seconds + times.stages[g].backward_seconds;
     if (g + 1 == times.stages.size()) break;
-    seconds += 2 * (times.message_seconds(static_cast<int>(g)) + times.latency_seconds);
+    const int boundary = static_cast<int>(g);
+    seconds += 2 * (times.message_seconds(boundary) + times.latency(boundary));
   }
   return seconds;
 }

@@ -24,15 +24,17 @@ void Validate(const PipelineTimes& times, int stages) {
   RefuseIf(times.stages.size() != static_cast<std::size_t>(stages), "times",
            std::to_string(times.stages.size()) + " stages",
            "the schedule's " + std::to_string(stages));
-  RefuseIf(!times.link_seconds.empty() &&
-               times.link_seconds.size() + 1 != static_cast<std::size_t>(stages),
-           "link_seconds", std::to_string(times.link_seconds.size()) + " boundaries",
-           "none, or " + std::to_string(stages - 1));
+  const auto check_boundaries = [&](const char* name, const std::vector<double>& seconds) {
+    RefuseIf(!seconds.empty() && seconds.size() + 1 != static_cast<std::size_t>(stages), name,
+             std::to_string(seconds.size()) + " boundaries",
+             "none, or " + std::to_string(stages - 1));
+    for (const double each : seconds) CheckSeconds(name, each);
+  };
   for (const StageTimes& stage : times.stages) {
     for (const ActionKind kind : kActionKinds) CheckSeconds("times", stage.seconds(kind));
   }
-  for (const double seconds : times.link_seconds) CheckSeconds("link_seconds", seconds);
-  CheckSeconds("latency_seconds", times.latency_seconds);
+  check_boundaries("link_seconds", times.link_seconds);
+  check_boundaries("latency_seconds", times.latency_seconds);
 }
 
 }  // namespace batchless::hwmodel

@@ -7,8 +7,11 @@
 #include <limits>
 
 #include "batchless/analysis/argument.h"
+#include "batchless/hwmodel/cycle_time.h"
 #include "batchless/hwmodel/partition.h"
+#include "batchless/hwmodel/schedule_kinds.h"
 #include "batchless/hwmodel/scheme_memory.h"
+#include "batchless/hwmodel/steady_state.h"
 #include "batchless/hwmodel/throughput.h"
 #include "checks.h"
 
@@ -232,22 +235,31 @@ PipelinePlan PbAsPlan(const Workload& workload, const Machine& machine,
            std::to_string(group_ends.size()) + " groups of layers",
            "one for each of at most " + std::to_string(options.machines) + " machines");
   PipelinePlan plan;
+  PipelineTimes times;
   // Throws where the ends are none.
   const std::vector<SchemeMemory> kept = PredictSchemeMemory(
       FindMemoryScheme("pb"), workload, group_ends, {.microbatch = options.batch});
   int layer = 0;
   for (std::size_t g = 0; g < group_ends.size(); ++g) {
-    double seconds = 0;
-    for (; layer < group_ends[g]; ++layer) seconds += layers[layer].total();
-    const bool sends = g + 1 < group_ends.size();
-    const double send =
-        sends ? layers[static_cast<std::size_t>(layer) - 1].boundary_bytes /
-                    LinkOf(machine, static_cast<int>(g), static_cast<int>(g) + 1).bytes_per_second
-              : 0;
-    plan.seconds_per_update = std::max({plan.seconds_per_update, seconds, send});
+    StageTimes& group = times.stages.emplace_back();
+    for (; layer < group_ends[g]; ++layer) {
+      group.forward_seconds += layers[layer].forward_seconds;
+      group.backward_seconds +=
+          layers[layer].backward_seconds + layers[layer].weight_gradient_seconds;
+      group.update_seconds += layers[layer].update_seconds;
+    }
+    if (g + 1 < group_ends.size()) {
+      const Link link = LinkOf(machine, static_cast<int>(g), static_cast<int>(g) + 1);
+      times.link_seconds.push_back(layers[layer - 1].boundary_bytes / link.bytes_per_second);
+      times.latency_seconds.push_back(link.latency_seconds);
+    }
     plan.memory_bytes = std::max(plan.memory_bytes, kept[g].total() + 2 * kept[g].weight_bytes);
     plan.stages.push_back({group_ends[g], 1});
   }
+  const auto groups = static_cast<int>(group_ends.size());
+  const CycleTime cycle = ComputeCycleTime(
+      FindSteadyState(PipelinedBackpropagation(groups, EnoughMicrobatches(groups, 1))), times);
+  plan.seconds_per_update = cycle.seconds / static_cast<double>(cycle.microbatches_per_cycle);
   return plan;
 }
 

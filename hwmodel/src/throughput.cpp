@@ -119,12 +119,12 @@ std::string_view Name(Bound bound) {
 
 PipelineTimes Throughput::times() const {
   PipelineTimes times;
-  times.latency_seconds = message_latency_seconds;
   for (const WorkerThroughput& worker : workers) {
     times.stages.push_back(worker.times);
     times.link_seconds.push_back(worker.link_seconds);
   }
   if (!workers.empty()) times.link_seconds.pop_back();
+  times.latency_seconds.assign(times.link_seconds.size(), message_latency_seconds);
   return times;
 }
 

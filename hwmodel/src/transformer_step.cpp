@@ -97,7 +97,8 @@ double StepSeconds(const TransformerRun& run, const Schedule& schedule, const Bl
   if (run.pipeline_parallel > 1) {
     simulation.times.link_seconds.assign(static_cast<std::size_t>(schedule.stages) - 1,
                                          2 * n / rates.network);
-    simulation.times.latency_seconds = node.network_latency_seconds;
+    simulation.times.latency_seconds.assign(simulation.times.link_seconds.size(),
+                                            node.network_latency_seconds);
   }
   return SimulatePipeline(schedule, simulation).seconds;
 }

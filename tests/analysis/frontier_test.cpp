@@ -94,6 +94,17 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("The best momentum may lie right above the fastest point's, 0") {
+  FrontierOptions options = OptionsAt("sgdm", 0, {0.6, 0.8, 1});
+  options.condition = 1;
+  const auto points = Frontier(options);
+  // By a grid of momenta and rates.
+  const double losses[] = {0.16985, 0.12352, 0.092593};
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    CHECK(points[i].loss < losses[i] * (1 + kSearchTolerance));
+  }
+}
+
 TEST_CASE("At long half-lives every method has the loss K ln 2 / (8 h)") {
   const double half_life = GENERATE(2e4, 1e7, kMaxFrontierHalfLife);
   const double expected = 100 * std::numbers::ln2 / 8 / half_life;

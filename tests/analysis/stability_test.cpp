@@ -216,6 +216,22 @@ TEST_CASE("An unstable loop has no margins") {
   CHECK_THROWS_AS(ComputeMargins(Spec("sc"), 0.9, 5, 0), InvalidArgument);
 }
 
+TEST_CASE("The gain margin of rates that are stable from one above 0 on") {
+  // z^2 - 2.05 z + 1.05 + x (z - 0.9): a pole outside the circle, brought in by x > 0.05 / 0.9.
+  RuleOptions options;
+  options.numerator = {1, -0.9};
+  options.denominator = {1, -2.05, 1.05};
+  const RuleSpec spec = Spec("linear", options);
+  for (const double rate : {0.06, 0.3, 1.0, 2.1}) {
+    CAPTURE(rate);
+    const Margins margins = ComputeMargins(spec, 0, 0, rate);
+    CHECK(margins.stable);
+    CHECK(IsNear(margins.gain_margin, 4.1 / 1.9 / rate, 1e-9));
+  }
+  CHECK_FALSE(ComputeMargins(spec, 0, 0, 0.05).stable);
+  CHECK(ComputeMargins(spec, 0, 0, 0.05).gain_margin == 0);
+}
+
 // The same rule with its coefficients at (m, D) for whatever delay it is put to.
 RuleSpec Held(const Point& point) {
   const auto c = ComputeCoefficients<double>(point.spec, point.momentum, point.delay);

@@ -242,6 +242,12 @@ TEST_CASE("Gradient descent and triple momentum have their exact worst cases") {
   }
 }
 
+TEST_CASE("A rule that ends in one step on its one curvature has the rate 0") {
+  const WorstCase worst = CertifyWorstCase({Spec("sgdm"), 0, 0, 1, 1});
+  CHECK(worst.rate == 0);
+  CHECK(worst.half_life_updates == 0);
+}
+
 TEST_CASE(
     "Nesterov's constants and the quadratic's heavy ball have the rates that others computed") {
   CHECK(CertifyWorstCase(Nesterov(10)).rate == Approx(0.75182).margin(kPrintedTolerance));

@@ -91,15 +91,15 @@ TEST_CASE("ZB-H1 loses S - 1 of 3 M + S - 1", "[cycle_time]") {
 }
 
 TEST_CASE("Latency that too few micro-batches hide is the bottleneck", "[cycle_time]") {
-  // 1F1B of two equal stages, two in flight at the first: F0 F1 B1 B0 and twice the latency in the
+  // 1F1B of two equal stages, two in flight at the first: F0 F1 B1 B0 U0 and twice the latency in the
   // time of two micro-batches.
-  PipelineTimes times = EqualTimes(2, {1, 1, 0, 0});
-  times.latency_seconds = 5;
+  PipelineTimes times = EqualTimes(2, {1, 1, 0, 0.5});
+  times.latency_seconds = {5};
   const CycleTime cycle = Period("1f1b", 2, 20, 0, times);
-  CHECK(cycle.seconds == Approx((4 + 2 * 5.0) / 2).epsilon(kRounding));
+  CHECK(cycle.seconds == Approx((4.5 + 2 * 5.0) / 2).epsilon(kRounding));
   CHECK(cycle.workers == std::vector<int>{0, 1});
   // PB has three.
-  CHECK(Period("pb", 2, 20, 0, times).seconds == Approx((4 + 2 * 5.0) / 3).epsilon(kRounding));
+  CHECK(Period("pb", 2, 20, 0, times).seconds == Approx((4.5 + 2 * 5.0) / 3).epsilon(kRounding));
 }
 
 TEST_CASE("A slow link is the bottleneck by name", "[cycle_time]") {

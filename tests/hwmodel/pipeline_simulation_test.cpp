@@ -41,7 +41,7 @@ double LongestPath(const Schedule& schedule, const PipelineTimes& times) {
     double start = free[schedule.worker(s)];
     const auto from = [&](const std::vector<double>& group_ends, int sender) {
       const double latency =
-          schedule.worker(sender) == schedule.worker(s) ? 0 : times.latency_seconds;
+          schedule.worker(sender) == schedule.worker(s) ? 0 : times.latency(std::min(sender, s));
       start = std::max(start, group_ends[i] + latency);
     };
     if (kind == ActionKind::kForward && s > 0) from(forward[s - 1], s - 1);

@@ -305,6 +305,44 @@ TEST_CASE("Without a pipeline one machine of a copy works at a time", "[planner]
   CHECK(MakePlan(workload, machine, options).samples_per_second > 3.5 * chain.samples_per_second);
 }
 
+TEST_CASE("PB's plan waits for latencies that its samples do not hide", "[planner]") {
+  const Workload workload = MakeWorkload("vgg16");
+  const PlanOptions options = {.scheme = "pb", .machines = 2, .batch = 4};
+  const auto plan = [&](double latency, double server_machines = 0) {
+    Machine machine = Gpu();
+    machine.network_latency_seconds = server_machines > 0 ? 0 : latency;
+    if (server_machines > 0) {
+      machine.server_machines = server_machines;
+      machine.server_bytes_per_second = machine.network_bytes_per_second;
+      machine.server_latency_seconds = latency;
+    }
+    return MakePlan(workload, machine, options);
+  };
+  const std::vector<LayerTimes> layers = TimeLayers(workload, Gpu(), options.batch);
+  const int end = plan(0).stages[0].end;
+  double groups[2] = {0, 0};
+  double passes = 0;  // and the first machine's update
+  for (int l = 0; l < std::ssize(layers); ++l) {
+    groups[l < end ? 0 : 1] += layers[l].total();
+    passes += layers[l].forward_seconds + layers[l].backward_seconds +
+              (l < end ? layers[l].update_seconds : 0);
+  }
+  const double send = layers[end - 1].boundary_bytes / Gpu().network_bytes_per_second;
+  const double busy = std::max({groups[0], groups[1], send});
+  CHECK(plan(0).seconds_per_update == Approx(busy));
+  // Three samples are on their way from the first machine's forward to its update.
+  const double hidden = (3 * busy - passes) / 2 - send;
+  REQUIRE(hidden > 0);
+  CHECK(plan(0.99 * hidden).seconds_per_update == Approx(busy));
+  for (const double latency : {1.5 * hidden, 100 * hidden}) {
+    const double waits = (passes + 2 * (send + latency)) / 3;
+    CHECK(plan(latency).seconds_per_update == Approx(waits));
+    // Of one server's two machines, and of two servers'.
+    CHECK(plan(latency, 2).seconds_per_update == Approx(busy));
+    CHECK(plan(latency, 1).seconds_per_update == Approx(waits));
+  }
+}
+
 TEST_CASE("A longer search finds nothing slower", "[planner]") {
   for (const std::string network : {"vgg16", "resnet20", "gpt2"}) {
     for (const std::string scheme : {"2bw", "gpipe"}) {

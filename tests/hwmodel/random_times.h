@@ -16,8 +16,10 @@ inline PipelineTimes RandomTimes(int stages, std::mt19937& random, bool links) {
         {seconds(random), 2 * seconds(random), seconds(random), 0.1 * seconds(random)});
   }
   if (links) {
-    for (int b = 0; b + 1 < stages; ++b) times.link_seconds.push_back(seconds(random));
-    times.latency_seconds = 3 * seconds(random);
+    for (int b = 0; b + 1 < stages; ++b) {
+      times.link_seconds.push_back(seconds(random));
+      times.latency_seconds.push_back(3 * seconds(random));
+    }
   }
   return times;
 }

@@ -339,6 +339,10 @@ TEST_CASE("values that do not go together are refused by name") {
       {{"optimizer.kind=nadamw", "optimizer.lr=0.1", "optimizer.reference_exponent=1"},
        "optimizer.reference_exponent: got 1"},
       {{"optimizer.kind=adamw", "optimizer.beta2=1"}, "optimizer.beta2: got 1"},
+      {{"optimizer.kind=muon", "optimizer.reference_lr=0.02", "optimizer.reference_momentum=0.9",
+        "optimizer.reference_batch=128"},
+       "optimizer.reference_lr: got 0.02, accepted: nothing with optimizer.kind = muon, whose "
+       "steps"},
       {{"optimizer.kind=pipemare", "schedule.kind=pb", "optimizer.batch=1",
         "schedule.weight_stashing=true"},
        "schedule.weight_stashing: got true, accepted: false with optimizer.kind = pipemare"},

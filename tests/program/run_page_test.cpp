@@ -133,6 +133,14 @@ TEST_CASE("A run's page has its curves, configuration and origin") {
   }
 }
 
+TEST_CASE("A loss that is no number at a run's end is not the one before it") {
+  RunRecord run;
+  run.metrics["validation_loss"] = {2.3, std::numeric_limits<double>::quiet_NaN()};
+  CHECK(run.Last("validation_loss") == 2.3);
+  run.summary = {{"validation_loss", nullptr}};
+  CHECK(std::isnan(run.Last("validation_loss")));
+}
+
 TEST_CASE("Names that are not UTF-8 are written with U+FFFD, in every kind of file") {
   const TemporaryFolder folder;
   test::WriteFile(

@@ -19,8 +19,8 @@ class BoundaryCommand final : public Command {
   explicit BoundaryCommand(CLI::App& root)
       : Command(
             root, "boundary", "Critical rate: the end of the rates that are stable",
-            R"(Every rate eta * lambda in (0, critical_rate) is stable. Where there is no limit the
-critical rate is inf, in JSON null with "unlimited": true.
+            R"(Every rate eta * lambda in (0, critical_rate) is stable. Where rates of up to 1e6 are, it
+is inf, in JSON null with "unlimited": true.
 --trace momentum follows the edge of one rule and delay between the least and the
 largest --momentum, with the angle at which a root leaves the unit circle, radians an
 update, and every corner as two points next to one another, certified point by point.

@@ -16,9 +16,10 @@ class MarginCommand final : public Command {
             "gain margin    factor by which the rate may grow before it is unstable\n"
             "phase margin   least phase lag that makes it unstable\n"
             "delay margin   extra delay that makes it unstable, coefficients held\n"
-            "A margin without limit is null in JSON. At a point that is not stable there is\n"
-            "but the gain margin, below 1, and perhaps a shorter delay that is stable; what\n"
-            "there is not is null in JSON, empty in CSV.\n" +
+            "A margin without limit is null in JSON; rates of up to 1e6 and delays of up to 1e7\n"
+            "are looked at. At a point that is not stable there is but the gain margin, below 1,\n"
+            "and perhaps a shorter delay that is stable; what there is not is null in JSON, empty\n"
+            "in CSV.\n" +
                 ListHelp(),
             {"margin --rule sgdm --delay 4 --momentum 0.9 --rate 0.01",
              "margin --rule lwp-w+sc --delay 4 --momentum 0.9 --rate 0.01 --json",

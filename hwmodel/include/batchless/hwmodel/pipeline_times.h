@@ -3,7 +3,7 @@
 //   worker    does its actions one after the other, in the order of the schedule
 //   message   a forward's result to the next stage, a backward's to the one before. It occupies the
 //             link of its boundary and direction for `seconds`, messages one after the other, and
-//             arrives `latency_seconds` later
+//             arrives the boundary's `latency_seconds` later
 //
 // Between stages of one worker there is no message. The steps of the schedule count for nothing
 // here: an action starts when its worker and its input are there.
@@ -31,12 +31,16 @@ struct StageTimes {
 };
 
 struct PipelineTimes {
-  std::vector<StageTimes> stages;    ///< (S)
-  std::vector<double> link_seconds;  ///< (S-1), of a message over the boundary s | s+1; or empty: 0
-  double latency_seconds = 0;
+  std::vector<StageTimes> stages;  ///< (S)
+  /// (S-1), of a message over the boundary s | s+1, and from its end to its arrival; or empty: 0.
+  std::vector<double> link_seconds{};
+  std::vector<double> latency_seconds{};
 
   double message_seconds(int boundary) const {
     return link_seconds.empty() ? 0 : link_seconds[boundary];
+  }
+  double latency(int boundary) const {
+    return latency_seconds.empty() ? 0 : latency_seconds[boundary];
   }
 };
 

@@ -21,7 +21,9 @@
 //   T_i includes everything that the throughput model of `sequential` counts: bytes and launches.
 //
 // `pb`: one pipeline through all machines, d = M, one micro-batch of b = B samples an update, stale
-//   weights. Transfers go on beside the work:  t = max_i max(T_i, C_i),  b samples every t.
+//   weights. Transfers go on beside the work; b samples every t, the schedule's period (cycle_time.h):
+//   t = max_i max(T_i, C_i), C_i without latency, unless too few samples are on their way to hide
+//   latencies, as of two machines  3 t = F_0 + F_1 + B_1 + B_0 + U_0 + 2 (C_0 + latency).
 //
 // `model-parallel`: the same sweep without a pipeline, one micro-batch of a copy at a time:
 //   t = m sum (F_i + B_i + 2 C_i) + max R_i, and one micro-batch's activations.
